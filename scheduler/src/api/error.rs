@@ -170,6 +170,7 @@ impl From<SubmitError> for ApiError {
             | SubmitError::ConversationId
             | SubmitError::CallDepth(_)
             | SubmitError::Snapshot(_)
+            | SubmitError::Moderated(_)
             | SubmitError::User => Self::invalid_param(message),
             SubmitError::NotSupported(_) => Self::not_supported(message),
             SubmitError::ValueTooLarge { .. } => {

@@ -9,6 +9,7 @@ pub mod commands;
 pub(crate) mod conversation;
 mod error;
 pub(crate) mod files;
+pub(crate) mod gate;
 mod given;
 pub(crate) mod history;
 pub mod host;
@@ -38,6 +39,7 @@ use tokio::sync::OnceCell;
 
 use self::clock::StoreClock;
 use self::error::unknown_option;
+use self::gate::Gate;
 use self::inner::BuiltIn;
 use self::prepare::Prepared;
 use self::remote_files::RemoteFiles;
@@ -60,6 +62,7 @@ pub struct Submitter {
     // Read once: the number of shards can change only when the schedulers restart.
     meta: OnceCell<Meta>,
     clock: StoreClock,
+    gate: Gate,
     turns: TurnSettler,
     /// Knows which API keys have spent their budget.
     pub budgets: Budgets,
@@ -77,9 +80,9 @@ impl Submitter {
         let turns = TurnSettler::new(store.clone(), workflows.clone(), config.clone());
         let budgets = Budgets::new(store.clone());
         let (remote_files, meta, clock) = (RemoteFiles::new(&config), OnceCell::new(), StoreClock::default());
-        let uploads = UploadPlace::new(&config.files);
+        let (uploads, gate) = (UploadPlace::new(&config.files), Gate::default());
         let built_in = BuiltIn::default();
-        Self { budgets, store, config, workflows, meta, clock, turns, remote_files, uploads, built_in }
+        Self { budgets, store, config, workflows, meta, clock, gate, turns, remote_files, uploads, built_in }
     }
 
     /// Creates the run, or finds the one that the same request created before. When this returns `Ok`, the run will be
@@ -89,7 +92,7 @@ impl Submitter {
     /// See [`SubmitError`]; nothing was created then, except perhaps when the store did not answer. Under an
     /// idempotency key the request can be repeated safely.
     pub async fn submit(&self, mut submission: Submission) -> Result<Submitted, SubmitError> {
-        let prepared = self.prepare(&mut submission).await?;
+        let mut prepared = self.prepare(&mut submission).await?;
         let run = match self.reserve(&submission).await? {
             Reservation::New(run) => run,
             Reservation::Created { run, status, conversation_id } => {
@@ -97,6 +100,7 @@ impl Submitter {
                 return Ok(Submitted { run, is_new: false, status, workflow, conversation_id, warnings });
             }
         };
+        self.pass_gate(&mut submission, &mut prepared).await?;
         self.create(submission, prepared, run).await
     }
 
@@ -147,7 +151,8 @@ impl Submitter {
         prepared: Prepared,
         run: RunId,
     ) -> Result<Submitted, SubmitError> {
-        let (workflow, warnings) = (prepared.workflow.clone(), prepared.warnings.clone());
+        let (workflow, warnings) = (prepared.run_workflow().clone(), prepared.warnings.clone());
+        let answered_by = prepared.preset.as_ref().map(|preset| preset.field());
         let (inline_bytes_max, value_bytes_max) =
             (prepared.options.inline_bytes_max, self.config.run.value_bytes_max);
         let mut blobs = BlobWriter::new(self.store.clone(), run.shard(), inline_bytes_max, value_bytes_max);
@@ -156,7 +161,11 @@ impl Submitter {
         let new = NewRun {
             id: run,
             graph: (graph.hash.to_string(), workflow.document.clone()),
-            fields: wire::state::head_fields(&head, graph).into_iter().chain(submission.host).collect(),
+            fields: wire::state::head_fields(&head, graph)
+                .into_iter()
+                .chain(submission.host)
+                .chain(answered_by)
+                .collect(),
             kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
             queues: graph.queues(),
@@ -183,7 +192,8 @@ impl Submitter {
         blobs: &mut BlobWriter,
     ) -> Result<RunHead, SubmitError> {
         let created_at = self.clock.now(&*self.store).await?;
-        let graph = &prepared.workflow.graph;
+        let (graph, version) = (&prepared.workflow.graph, prepared.run_version());
+        let is_of_app = prepared.preset.is_none();
         let joined = self.join(submission, &prepared, run, created_at).await?;
         let about = system_values::About {
             run,
@@ -199,21 +209,22 @@ impl Submitter {
             given: &submission.inputs,
             host: &submission.host,
         };
-        let sys = system_values::values(graph, submission.sys.clone(), about);
+        let mut sys = system_values::values(graph, submission.sys.clone(), about);
+        sys.extend(prepared.preset.as_ref().map(|preset| preset.variable()));
         let history = match (prepared.history, &joined.position) {
             (Some(given), _) => Some(given),
             (None, Some(position)) => history::history(&position.turns)?,
             (None, None) => None,
         };
         Ok(RunHead {
-            graph: graph.hash.clone(),
+            graph: version,
             app: submission.workflow.app_id(),
-            root: (prepared.root != graph.root).then(|| graph.node(prepared.root).id.clone()),
+            root: (is_of_app && prepared.root != graph.root).then(|| graph.node(prepared.root).id.clone()),
             inputs: blobs.named(prepared.inputs).await?,
             sys: blobs.named(sys).await?,
-            conversation: blobs.named(joined.variables).await?,
+            conversation: blobs.named(if is_of_app { joined.variables } else { Vec::new() }).await?,
             leaves_turn: joined.position.is_some(),
-            takes_messages: joined.has_messages && joined.position.is_some(),
+            takes_messages: is_of_app && joined.has_messages && joined.position.is_some(),
             history: match history {
                 Some(turns) => Some(blobs.value(history::NAME, turns).await?),
                 None => None,

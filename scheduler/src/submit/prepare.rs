@@ -12,6 +12,7 @@ use tidemill_common::nodes::ExecutionType;
 use tidemill_common::value::Segment;
 
 use super::commands::Order;
+use super::gate::Preset;
 use super::uploads::Owner;
 use crate::submit::{
     Submission, SubmitError, Submitter, USER_CHARS_MAX, WorkflowSource, commands, files, history, inputs,
@@ -39,6 +40,8 @@ pub(super) struct Prepared {
     pub(super) history: Option<Segment>,
     /// Commands, each with the id of the node that it waits for.
     pub(super) breakpoints: Vec<(String, Order)>,
+    /// The answer that the gate gives in place of the workflow.
+    pub(super) preset: Option<Preset>,
 }
 
 impl Submitter {
@@ -80,6 +83,7 @@ impl Submitter {
             user,
             options,
             root,
+            preset: None,
         };
         if let Some(reason) = submission.key.as_deref().and_then(|key| self.budgets.exceeded(key)) {
             return Err(SubmitError::OverBudget(reason));

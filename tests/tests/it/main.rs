@@ -42,6 +42,7 @@ mod messages;
 mod migrate;
 mod model_protocols;
 mod model_provider;
+mod moderated;
 mod moderation;
 mod operations;
 mod pauses;

@@ -7,7 +7,7 @@ use crate::dsl::{Document, features, moderation};
 const MODERATION: &str = "sensitive_word_avoidance";
 
 pub(super) fn find(document: &Document, found: &mut Found) {
-    if moderation::refused(&document.features).is_some() {
+    if moderation::not_served(&document.features, &moderation::Served::default()).is_some() {
         found.add(Requirement::Feature { name: MODERATION });
     }
     for (name, _) in features::not_served(&document.features) {

@@ -120,6 +120,7 @@ async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Resul
         id: record.id.to_string(),
         workflow_id: record.version.clone(),
         user: record.user.clone(),
+        answered_by: record.answered_by,
         inputs,
         created_at: record.created_at.seconds(),
         forms: Some(FormsOfRun { run: record.id, tokens: state.forms.tokens(&*state.store).await? }),

@@ -74,7 +74,7 @@ impl Projection {
     }
 
     /// An event without `data`: its fields are at the top level.
-    fn of_message(&self, chat: &ChatFacts, event: &str, fields: Json) -> Json {
+    pub(super) fn of_message(&self, chat: &ChatFacts, event: &str, fields: Json) -> Json {
         let mut payload = json!({
             "event": event,
             "conversation_id": chat.conversation_id,
@@ -96,7 +96,8 @@ impl Projection {
 
     /// The whole answer so far.
     pub(super) fn message_replace(&self, chat: &ChatFacts) -> Json {
-        self.of_message(chat, "message_replace", json!({"answer": self.shown.text(), "reason": ""}))
+        let reason = self.moderated.reason();
+        self.of_message(chat, "message_replace", json!({"answer": self.answer(), "reason": reason}))
     }
 
     /// The events at the end of a run: `message_end` comes first when the run succeeded, else `workflow_finished`.
@@ -120,7 +121,7 @@ impl Projection {
         }
     }
 
-    fn message_end(&self, chat: &ChatFacts, record: &EventRecord) -> Json {
+    pub(super) fn message_end(&self, chat: &ChatFacts, record: &EventRecord) -> Json {
         let files = files::among(&field(record, "outputs", json!({})));
         let fields = json!({"id": self.run.id, "metadata": self.metadata(), "files": files});
         self.of_message(chat, "message_end", fields)
@@ -137,12 +138,12 @@ impl Projection {
 
     /// The answer so far, for a client that joins a chat later. Returns `None` while there is no text.
     pub fn text_so_far(&self) -> Option<Json> {
-        let chat = self.run.chat.as_ref().filter(|_| !self.shown.text().is_empty())?;
+        let chat = self.run.chat.as_ref().filter(|_| !self.answer().is_empty())?;
         Some(self.message_replace(chat))
     }
 
     /// The text that clients see.
     pub fn answer(&self) -> String {
-        self.shown.text()
+        self.moderated.text().map_or_else(|| self.shown.text(), str::to_owned)
     }
 }
