@@ -11,6 +11,7 @@ use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::value::Segment;
 
+use super::annotations::Matched;
 use super::commands::Order;
 use super::gate::Preset;
 use super::uploads::Owner;
@@ -42,6 +43,8 @@ pub(super) struct Prepared {
     pub(super) breakpoints: Vec<(String, Order)>,
     /// The answer that the gate gives in place of the workflow.
     pub(super) preset: Option<Preset>,
+    /// The annotation of that answer.
+    pub(super) annotation: Option<Box<Matched>>,
 }
 
 impl Submitter {
@@ -84,6 +87,7 @@ impl Submitter {
             options,
             root,
             preset: None,
+            annotation: None,
         };
         if let Some(reason) = submission.key.as_deref().and_then(|key| self.budgets.exceeded(key)) {
             return Err(SubmitError::OverBudget(reason));

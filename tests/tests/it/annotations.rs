@@ -19,8 +19,7 @@ async fn model() -> Running {
 
 /// A chat that answers `workflow: <question>`.
 fn document(features: Json) -> Json {
-    let mut document =
-        Flow::new("start -> answer").answer("answer", "workflow: {{#sys.query#}}").document();
+    let mut document = Flow::new("start -> answer").answer("answer", "workflow: {{#sys.query#}}").document();
     document["workflow"]["features"] = features;
     document
 }
@@ -62,7 +61,12 @@ async fn switch(app: &Client, action: &str, model: &str) -> Json {
         "score_threshold": 0.7, "embedding_provider_name": "openai", "embedding_model_name": model,
     });
     let switched = app.post(&format!("{REPLY}/{action}"), &body).await;
-    assert_eq!((switched.status, &switched.body["job_status"]), (200, &json!("waiting")), "{}", switched.text);
+    assert_eq!(
+        (switched.status, &switched.body["job_status"]),
+        (200, &json!("waiting")),
+        "{}",
+        switched.text
+    );
     let job = text(&switched.body["job_id"]);
     until("the job to end", LONG, async || {
         let state = app.get(&format!("{REPLY}/{action}/status/{job}")).await;
@@ -83,7 +87,8 @@ fn questions(listed: &HttpResponse) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn annotations_are_added_changed_listed_and_removed_as_on_dify() {
     let model = model().await;
-    let system = system(&[("features.annotations_max", "3"), ("features.annotation_bytes_max", "40")], &model).await;
+    let system =
+        system(&[("features.annotations_max", "3"), ("features.annotation_bytes_max", "40")], &model).await;
     let (_, app) = register(&system, json!({})).await;
     let (_, other) = register(&system, json!({})).await;
     let added = app.post(ANNOTATIONS, &json!({"question": "What is Dify?", "answer": "A platform."})).await;
@@ -138,7 +143,12 @@ async fn annotations_are_added_changed_listed_and_removed_as_on_dify() {
         (pair, "features.annotations_max"),
     ] {
         let refused = app.post(ANNOTATIONS, &body).await;
-        assert_eq!((refused.status, &refused.body["code"]), (400, &json!("invalid_param")), "{}", refused.text);
+        assert_eq!(
+            (refused.status, &refused.body["code"]),
+            (400, &json!("invalid_param")),
+            "{}",
+            refused.text
+        );
         assert!(text(&refused.body["message"]).contains(says), "{}", refused.text);
     }
     let removed = call(&app, Method::DELETE, &path, &json!({})).await;
@@ -152,7 +162,10 @@ async fn a_question_that_matches_is_answered_without_the_workflow() {
     let system = system(&[], &model).await;
     let (app_id, app) = register(&system, json!({})).await;
     let id = annotate(&app, "How many days of leave do I have?", "Thirty days.").await;
-    assert_eq!(say(&app, "How many days of leave do I have?", "").await["answer"], "workflow: How many days of leave do I have?");
+    assert_eq!(
+        say(&app, "How many days of leave do I have?", "").await["answer"],
+        "workflow: How many days of leave do I have?"
+    );
     assert_eq!(app.get("/v1/parameters").await.body["annotation_reply"]["enabled"], false);
     let done = switch(&app, "enable", "e").await;
     assert_eq!((&done["job_status"], &done["error_msg"]), (&json!("completed"), &json!("")), "{done}");
@@ -160,12 +173,17 @@ async fn a_question_that_matches_is_answered_without_the_workflow() {
 
     let exact = say(&app, " How many days of leave do I have?\n", "").await;
     assert_eq!((&exact["answer"], &exact["event"]), (&json!("Thirty days."), &json!("message")), "{exact:#}");
-    let reply = json!({"id": id, "account": {"id": "00000000-0000-0000-0000-000000000000", "name": "Dify user"}});
+    let reply =
+        json!({"id": id, "account": {"id": "00000000-0000-0000-0000-000000000000", "name": "Dify user"}});
     assert_eq!(exact["metadata"]["annotation_reply"], reply, "{exact:#}");
     let conversation = text(&exact["conversation_id"]);
     // Most words are the same, so the vectors are near.
     let near = say(&app, "how many days of leave do I have now", &conversation).await;
-    assert_eq!((&near["answer"], &near["metadata"]["annotation_reply"]), (&json!("Thirty days."), &reply), "{near:#}");
+    assert_eq!(
+        (&near["answer"], &near["metadata"]["annotation_reply"]),
+        (&json!("Thirty days."), &reply),
+        "{near:#}"
+    );
     let far = say(&app, "Where is the kitchen", &conversation).await;
     assert_eq!(far["answer"], "workflow: Where is the kitchen");
     assert_eq!(far["metadata"]["annotation_reply"], Json::Null, "{far:#}");
@@ -189,7 +207,10 @@ async fn a_question_that_matches_is_answered_without_the_workflow() {
         .ask(&["LRANGE", &format!("tm:annotations:{{{app_id}}}:hits:{id}"), "0", "-1"])
         .await;
     let hits: Vec<Json> = hits.iter().map(|hit| serde_json::from_str(hit).expect("JSON")).collect();
-    assert_eq!((hits.len(), &hits[1]["message_id"], &hits[1]["score"]), (2, &exact["message_id"], &json!(1.0)));
+    assert_eq!(
+        (hits.len(), &hits[1]["message_id"], &hits[1]["score"]),
+        (2, &exact["message_id"], &json!(1.0))
+    );
     assert!(hits[0]["score"].as_f64().is_some_and(|score| (0.7..1.0).contains(&score)), "{hits:?}");
 
     // A removed annotation answers no more, and a changed one answers its new question.
@@ -240,7 +261,8 @@ async fn without_a_model_exact_matches_are_answered_and_the_job_says_why_others_
         let other = say(&app, "How are you today?", "").await;
         assert_eq!(other["answer"], "workflow: How are you today?", "{name}");
     }
-    let body = json!({"score_threshold": 0.9, "embedding_provider_name": "openai", "embedding_model_name": "e"});
+    let body =
+        json!({"score_threshold": 0.9, "embedding_provider_name": "openai", "embedding_model_name": "e"});
     for (path, body, says) in [
         (format!("{REPLY}/toggle"), &body, "action must be enable or disable"),
         (format!("{REPLY}/disable"), &json!({"score_threshold": 0.9}), "embedding_provider_name is required"),

@@ -10,8 +10,7 @@ use tidemill_base::warning::FEATURE_NOT_SERVED;
 pub const HINT: &str = "disable it in the app, and this warning is gone";
 
 /// Keys of the features, and what does not happen without them.
-const NOT_SERVED: [(&str, &str); 5] = [
-    ("annotation_reply", "no question is answered from annotations; the workflow runs for each question"),
+const NOT_SERVED: [(&str, &str); 4] = [
     ("more_like_this", "no further variants of an answer are made"),
     ("speech_to_text", "speech is not converted to text"),
     ("suggested_questions_after_answer", "no questions are suggested after an answer"),
@@ -54,7 +53,7 @@ mod tests {
             (json!({"text_to_speech": {"enabled": true}}), vec!["text_to_speech"]),
             (
                 json!({"speech_to_text": {"enabled": true}, "annotation_reply": {"enabled": true}}),
-                vec!["annotation_reply", "speech_to_text"],
+                vec!["speech_to_text"],
             ),
         ] {
             let Json::Object(features) = features else { panic!("no features") };

@@ -8,20 +8,15 @@ use serde_json::{Value as Json, json};
 use tidemill_common::nodes::start::InputField;
 use tidemill_common::store::App;
 
+use super::annotations;
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::workflows::Workflow;
 
 /// Features that are taken from the file's `features`, under the same names.
-const FEATURES: [&str; 6] = [
-    "speech_to_text",
-    "text_to_speech",
-    "retriever_resource",
-    "annotation_reply",
-    "more_like_this",
-    "file_upload",
-];
+const FEATURES: [&str; 5] =
+    ["speech_to_text", "text_to_speech", "retriever_resource", "more_like_this", "file_upload"];
 
 /// The app's name, mode and description.
 ///
@@ -64,6 +59,7 @@ pub async fn parameters(
     for name in FEATURES {
         shown[name] = feature(name, json!({"enabled": false}));
     }
+    shown["annotation_reply"] = json!({"enabled": annotations::in_force(&state, &app)?.is_some()});
     shown["user_input_form"] = form.into();
     Ok(JsonBody(shown))
 }

@@ -148,8 +148,7 @@ impl Submitter {
         };
         // Before the run is created, so that the run never finds an older record.
         self.store.knowledge().begin_indexing(&dataset, document, &record).await?;
-        // The future of a submission may in turn be one of this function.
-        if let Err(error) = Box::pin(self.submit(submission)).await {
+        if let Err(error) = self.submit(submission).await {
             let failed = IndexingRecord {
                 state: IndexingState::Error,
                 error: format!("it could not be submitted: {error}"),

@@ -29,20 +29,16 @@ pub(in crate::submit) struct Asked<'a> {
 }
 
 impl Submitter {
-    /// Returns the annotation that answers a question. Looks only in memory while the app's annotation reply is off. As on
-    /// Dify a search that fails finds nothing, and the workflow runs.
+    /// Returns the annotation that answers a question. As on Dify a search that fails finds nothing, and the workflow runs.
     ///
     /// # Errors
     /// Errors of the store.
     pub(in crate::submit) async fn matching_annotation(
         &self,
         app: &App,
-        features: &JsonMap,
+        setting: &ReplySetting,
         asked: Asked<'_>,
     ) -> Result<Option<Matched>, StoreError> {
-        let Some(setting) = ReplySetting::in_force(app.annotation_reply.as_deref(), features) else {
-            return Ok(None);
-        };
         let (found, count) =
             self.store.annotations().annotations_with(&app.id, &[key_of(asked.query)]).await?;
         if let Some(annotation) = found.into_iter().flatten().next() {

@@ -9,7 +9,7 @@
 pub mod index;
 mod matching;
 
-pub(super) use matching::Matched;
+pub(super) use matching::{Asked, Matched};
 
 /// What these runs are for: the value of [`super::inner::FIELD`].
 const PURPOSE: &str = "annotations";
