@@ -246,17 +246,17 @@ async fn an_answer_from_an_annotation_streams_as_on_dify() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_model_exact_matches_are_answered_and_the_job_says_why_others_are_not() {
     let model = llm::rules(json!([
-        {"match": {"model": "broken"}, "status": 500, "body": {"error": {"message": "no vectors today"}}},
+        {"match": {"model": "broken"}, "status": 400, "error": "no vectors today"},
         {"match": {}, "reply": "yes"},
     ]))
     .await;
     let system = system(&[], &model).await;
     let (_, app) = register(&system, json!({})).await;
     annotate(&app, "How are you?", "Fine.").await;
-    for name in ["", "broken"] {
+    for (name, says) in [("", "embedding_model_name is empty"), ("broken", "no vectors today")] {
         let failed = switch(&app, "enable", name).await;
         assert_eq!(failed["job_status"], "error", "{failed}");
-        assert!(!text(&failed["error_msg"]).is_empty(), "{failed}");
+        assert!(text(&failed["error_msg"]).contains(says), "{failed}");
         assert_eq!(say(&app, "How are you?", "").await["answer"], "Fine.");
         let other = say(&app, "How are you today?", "").await;
         assert_eq!(other["answer"], "workflow: How are you today?", "{name}");
