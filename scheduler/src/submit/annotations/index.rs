@@ -41,11 +41,37 @@ impl Submitter {
         embedding: &ModelName,
         key: Option<String>,
     ) -> Result<Vec<RunId>, SubmitError> {
-        let questions = documents(self.questions(app).await?);
-        let knowledge = self.store.knowledge();
-        knowledge.drop_dataset(&dataset_of(app)).await?;
+        self.drop_annotation_index(app).await?;
+        self.make_index(app, embedding, key).await
+    }
+
+    /// Makes the index if there is none, or one with vectors of another model. Of several requests at the same time one
+    /// makes it.
+    pub(super) async fn make_missing_index(
+        &self,
+        app: &str,
+        embedding: &ModelName,
+        key: Option<String>,
+    ) -> Result<(), SubmitError> {
+        if self.store.knowledge().dataset(&dataset_of(app)).await?.is_some() {
+            self.drop_annotation_index(app).await?;
+        }
+        self.make_index(app, embedding, key).await.map(|_| ())
+    }
+
+    async fn make_index(
+        &self,
+        app: &str,
+        embedding: &ModelName,
+        key: Option<String>,
+    ) -> Result<Vec<RunId>, SubmitError> {
         let created_at = self.store.time().await?.millis();
-        knowledge.put_dataset(&annotations::dataset(app, embedding.clone(), created_at), false).await?;
+        let dataset = annotations::dataset(app, embedding.clone(), created_at);
+        if !self.store.knowledge().put_dataset(&dataset, true).await? {
+            return Ok(Vec::new());
+        }
+        // Only now, so that an annotation that is added meanwhile is among them, or finds the dataset.
+        let questions = documents(self.questions(app).await?);
         let mut runs = Vec::with_capacity(questions.len());
         for (number, questions) in questions.into_iter().enumerate() {
             match self.index_document(app, &format!("all:{number}"), questions, key.clone()).await {
@@ -72,7 +98,7 @@ impl Submitter {
         key: Option<String>,
     ) -> Result<(), SubmitError> {
         if !self.has_index(app, embedding).await? {
-            self.index_annotations(app, embedding, key).await?;
+            self.make_missing_index(app, embedding, key).await?;
         } else if is_indexed(question) {
             self.index_document(app, id, vec![question.to_owned()], key).await?;
         }

@@ -51,7 +51,7 @@ impl Submitter {
             // From the next question on, with the index.
             Some(embedding) if count > 0 => {
                 let (id, embedding, key) = (&app.id, embedding, asked.key.map(str::to_owned));
-                if let Err(error) = self.index_annotations(id, embedding, key).await {
+                if let Err(error) = self.make_missing_index(id, embedding, key).await {
                     tracing::warn!(app = app.id, %error, "the questions of annotations cannot be indexed");
                 }
                 Ok(None)
