@@ -74,7 +74,7 @@ impl Projection {
     }
 
     /// An event without `data`: its fields are at the top level.
-    fn of_message(&self, chat: &ChatFacts, event: &str, fields: Json) -> Json {
+    pub(super) fn of_message(&self, chat: &ChatFacts, event: &str, fields: Json) -> Json {
         let mut payload = json!({
             "event": event,
             "conversation_id": chat.conversation_id,

@@ -9,6 +9,7 @@ mod names;
 mod node;
 mod pause;
 mod run;
+mod spoken;
 #[cfg(test)]
 mod tests;
 mod text;
