@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidemill_common::config::Config;
+use tidemill_common::config::{Config, model_of};
+use tidemill_common::dsl::features::ServedFeatures;
 use tidemill_common::dsl::moderation::Moderation;
 use tidemill_common::dsl::{
     Diagnostic, Document, ParseOptions, RetryReading, SealError, SealingKey, hash_of, moderation,
@@ -62,6 +63,7 @@ impl Workflows {
                     http_default: config.compat.http_retry_default,
                     without_enabled: config.compat.retry_without_enabled,
                 },
+                served: served(config),
                 ..ParseOptions::default()
             },
             leaves_moderation_out: config.compat.moderation_left_out,
@@ -111,6 +113,11 @@ impl Workflows {
         moderation::of(&graph.features).filter(|_| !is_left_out())
     }
 
+    /// The features that the settings serve.
+    pub const fn served(&self) -> ServedFeatures {
+        self.limits.served
+    }
+
     /// Returns the version with this document.
     ///
     /// # Errors
@@ -155,6 +162,16 @@ impl Workflows {
                 self.known.get_or_load(hash, load).await
             }
         }
+    }
+}
+
+/// The features that these settings serve.
+fn served(config: &Config) -> ServedFeatures {
+    let names_model = |setting: &str| model_of(setting).is_some();
+    ServedFeatures {
+        suggested_questions: names_model(&config.features.suggested_model),
+        speech_to_text: names_model(&config.features.speech_to_text),
+        text_to_speech: names_model(&config.features.text_to_speech),
     }
 }
 

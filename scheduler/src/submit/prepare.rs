@@ -65,7 +65,8 @@ impl Submitter {
         }
         let graph = &workflow.graph;
         let root = root(graph, submission.root.as_deref())?;
-        let features = (&graph.features, self.workflows.leaves_moderation_out(graph));
+        let features =
+            (&graph.features, self.workflows.served(), self.workflows.leaves_moderation_out(graph));
         options.warnings =
             warnings::of_submission(graph.node(root), submission, features, options.warnings_max);
         let answers = self.remote_files.ask(inputs::remote_files(graph, root, submission)).await;

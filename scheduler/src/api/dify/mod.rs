@@ -2,6 +2,7 @@
 
 pub mod annotations;
 mod answer;
+pub mod audio;
 pub mod chat;
 pub mod conversations;
 pub mod detail;
@@ -12,8 +13,10 @@ pub mod info;
 pub mod messages;
 pub mod run;
 mod snapshot;
+mod spoken;
 pub mod stop;
 mod stream;
+pub mod suggested;
 mod user_conversation;
 pub mod variables;
 
