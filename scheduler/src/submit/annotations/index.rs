@@ -158,7 +158,7 @@ impl Submitter {
         let sys = [
             ("dataset_id", dataset.as_str()),
             ("document_id", document),
-            ("batch", &record.run),
+            ("batch", record.run.as_str()),
             ("invoke_from", "service-api"),
         ];
         let sys = sys.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();

@@ -86,9 +86,8 @@ fn state_of(job: &JobRecord, runs: Vec<Option<(Option<RunStatus>, String)>>) -> 
     let (mut has_begun, mut goes_on) = (false, false);
     for run in runs {
         let failed = match run {
-            // It ended long ago, and was removed.
-            None => None,
-            Some((Some(RunStatus::Succeeded | RunStatus::PartialSucceeded), _)) => None,
+            // One that is gone ended long ago.
+            None | Some((Some(RunStatus::Succeeded | RunStatus::PartialSucceeded), _)) => None,
             Some((Some(RunStatus::Scheduled) | None, _)) => {
                 goes_on = true;
                 continue;
