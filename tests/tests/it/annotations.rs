@@ -244,6 +244,42 @@ async fn an_answer_from_an_annotation_streams_as_on_dify() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_file_switches_the_reply_on_and_a_client_switches_it_off_for_later_versions_too() {
+    let model = model().await;
+    let system = system(&[], &model).await;
+    // The provider as Dify's exports name it.
+    let named = json!({"embedding_provider_name": "langgenius/openai/openai", "embedding_model_name": "e"});
+    let on = json!({"annotation_reply": {"enabled": true, "score_threshold": 0.7, "embedding_model": named}});
+    let (app_id, app) = register(&system, json!({})).await;
+    annotate(&app, "Where is the kitchen of this house", "Upstairs.").await;
+    let publish = async |features: &Json| {
+        let body = json!({"id": app_id, "workflow": document(features.clone()).to_string()});
+        let answer = system.client.post("/api/v1/apps", &body).await;
+        assert_eq!((answer.status, &answer.body["warnings"]), (201, &json!([])), "{}", answer.text);
+    };
+    publish(&on).await;
+    assert_eq!(app.get("/v1/parameters").await.body["annotation_reply"], json!({"enabled": true}));
+    // The first question makes the index, a later one finds the annotation in it.
+    until("the annotation to be found", LONG, async || {
+        let found = say(&app, "Where is the kitchen of the house", "").await;
+        if found["answer"] == "Upstairs." { Ok(()) } else { Err(found.to_string()) }
+    })
+    .await;
+    let datasets = system.client.get("/api/v1/knowledge").await;
+    assert_eq!(datasets.body["data"], json!([]), "{}", datasets.text);
+    let runs = system.client.get("/api/v1/runs").await;
+    let names: Vec<&Json> =
+        runs.body["data"].as_array().expect("a list").iter().map(|it| &it["app"]).collect();
+    assert!(names.iter().all(|name| **name == json!(app_id)), "{}", runs.text);
+
+    switch(&app, "disable", "e").await;
+    publish(&on).await;
+    let after = say(&app, "Where is the kitchen of this house", "").await;
+    assert_eq!(after["answer"], "workflow: Where is the kitchen of this house");
+    assert_eq!(app.get("/v1/parameters").await.body["annotation_reply"], json!({"enabled": false}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_model_exact_matches_are_answered_and_the_job_says_why_others_are_not() {
     let model = llm::rules(json!([
         {"match": {"model": "broken"}, "status": 400, "error": "no vectors today"},

@@ -1,6 +1,7 @@
-//! Features of an app that Tidemill does not serve, when they are switched on.
+//! Features of an app that are switched on: those that Tidemill does not serve, and the model of the annotation reply.
 
-use super::{Found, Requirement};
+use super::{Found, ModelRole, Requirement};
+use crate::annotations::ReplySetting;
 use crate::dsl::features::ServedFeatures;
 use crate::dsl::{Document, features, moderation};
 
@@ -13,5 +14,9 @@ pub(super) fn find(document: &Document, found: &mut Found) {
     }
     for feature in features::not_served(&document.features, ServedFeatures::default()) {
         found.add(Requirement::Feature { name: feature.name });
+    }
+    if let Some(model) = ReplySetting::in_force(None, &document.features).and_then(|it| it.embedding) {
+        let (provider, model) = (model.provider, model.model);
+        found.add(Requirement::Model { provider, model, role: ModelRole::Embedding });
     }
 }

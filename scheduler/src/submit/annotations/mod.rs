@@ -6,7 +6,7 @@
 //! list shows it. It may hold questions of annotations that were changed or removed since; what it finds counts only if
 //! an annotation has that question now.
 
-pub mod index;
+mod index;
 mod matching;
 
 pub(super) use matching::{Asked, Matched};
