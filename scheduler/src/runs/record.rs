@@ -41,6 +41,8 @@ pub struct RunRecord {
     pub price: Option<(String, String)>,
     /// The id of the API key that pays.
     pub key: Option<String>,
+    /// What the run does for Tidemill itself; `None` for runs of workflows that people wrote.
+    pub inner: Option<String>,
     /// The node of another run that has called this run.
     pub caller: Option<Box<Caller>>,
     /// Failed attempts; set when the run has ended.
@@ -86,6 +88,7 @@ impl RunRecord {
             steps: number("steps"),
             tokens: number("tokens"),
             key: text("key"),
+            inner: text(crate::submit::inner::FIELD),
             price: text("price").zip(text("currency")),
             caller: fields
                 .get("caller")

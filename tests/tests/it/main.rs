@@ -4,6 +4,7 @@ mod acl;
 mod api_refusals;
 mod api_runs;
 mod app_keys;
+mod app_models;
 mod black_holes;
 mod called;
 mod canary;
