@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tidemill_common::config::Config;
+use tidemill_common::config::{Config, model_of};
+use tidemill_common::dsl::features::ServedFeatures;
+use tidemill_common::dsl::moderation::Moderation;
 use tidemill_common::dsl::{
     Diagnostic, Document, ParseOptions, RetryReading, SealError, SealingKey, hash_of, moderation,
 };
@@ -20,8 +22,8 @@ pub enum GraphError {
     /// The file has errors; contains all of them.
     #[error("the workflow cannot be run")]
     Invalid(Vec<Diagnostic>),
-    /// The workflow relies on moderation, which is not supported. An older version of Tidemill published it without a
-    /// check.
+    /// The workflow relies on moderation that is not served here. It was published under other settings, or by an older
+    /// version of Tidemill.
     #[error("{0}")]
     Moderated(Box<Diagnostic>),
     /// The secrets of the workflow cannot be sealed.
@@ -44,6 +46,8 @@ pub struct Workflows {
     limits: ParseOptions,
     /// The setting `compat.moderation_left_out`.
     leaves_moderation_out: bool,
+    /// The moderation that the settings serve.
+    served: moderation::Served,
 }
 
 impl Workflows {
@@ -59,9 +63,11 @@ impl Workflows {
                     http_default: config.compat.http_retry_default,
                     without_enabled: config.compat.retry_without_enabled,
                 },
+                served: served(config),
                 ..ParseOptions::default()
             },
             leaves_moderation_out: config.compat.moderation_left_out,
+            served: moderation::Served::default(),
         }
     }
 
@@ -71,7 +77,10 @@ impl Workflows {
     /// [`GraphError::Invalid`] with all problems, or [`GraphError::Secrets`] when there is no key to seal the secrets.
     pub fn import(&self, text: &[u8]) -> Result<(Arc<Workflow>, Vec<Diagnostic>), GraphError> {
         let mut imported = graph::import_within(text, &self.limits);
-        moderation::settle(&mut imported.diagnostics, self.leaves_moderation_out);
+        if let Some(document) = &imported.document {
+            let left_out = self.leaves_moderation_out;
+            moderation::settle(&mut imported.diagnostics, &document.features, &self.served, left_out);
+        }
         if !imported.is_usable() || imported.diagnostics.iter().any(Diagnostic::is_error) {
             return Err(GraphError::Invalid(imported.diagnostics));
         }
@@ -82,20 +91,31 @@ impl Workflows {
         Ok((self.known.keep(document, graph, text.into()), imported.diagnostics))
     }
 
-    /// Refuses a stored workflow that relies on moderation, unless the settings allow to leave moderation out.
+    /// Refuses a stored workflow whose moderation is not served, unless the settings allow to leave moderation out.
     ///
     /// # Errors
     /// [`GraphError::Moderated`].
     pub fn check_moderation(&self, graph: &Graph) -> Result<(), GraphError> {
-        match moderation::refused(&graph.features) {
+        match moderation::not_served(&graph.features, &self.served) {
             Some(why) if !self.leaves_moderation_out => Err(GraphError::Moderated(Box::new(why))),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// True for a workflow that enables moderation, which the settings leave out.
+    /// True for a workflow that enables moderation that is not served, and that the settings leave out.
     pub fn leaves_moderation_out(&self, graph: &Graph) -> bool {
-        self.leaves_moderation_out && moderation::refused(&graph.features).is_some()
+        self.leaves_moderation_out && moderation::not_served(&graph.features, &self.served).is_some()
+    }
+
+    /// The moderation of a workflow; `None` when it has none, or none that is served.
+    pub fn moderation(&self, graph: &Graph) -> Option<Moderation> {
+        let is_left_out = || moderation::not_served(&graph.features, &self.served).is_some();
+        moderation::of(&graph.features).filter(|_| !is_left_out())
+    }
+
+    /// The features that the settings serve.
+    pub const fn served(&self) -> ServedFeatures {
+        self.limits.served
     }
 
     /// Returns the version with this document.
@@ -142,6 +162,16 @@ impl Workflows {
                 self.known.get_or_load(hash, load).await
             }
         }
+    }
+}
+
+/// The features that these settings serve.
+fn served(config: &Config) -> ServedFeatures {
+    let names_model = |setting: &str| model_of(setting).is_some();
+    ServedFeatures {
+        suggested_questions: names_model(&config.features.suggested_model),
+        speech_to_text: names_model(&config.features.speech_to_text),
+        text_to_speech: names_model(&config.features.text_to_speech),
     }
 }
 

@@ -128,6 +128,14 @@ pub const RUN_EVENTS_MAX: usize = 100_000;
 pub const RETENTION_SECONDS: u64 = 7 * 24 * 3600;
 /// Retention of an idempotency key, in seconds: one day.
 pub const IDEMPOTENCY_SECONDS: u64 = 24 * 3600;
+/// Longest wait for suggested questions, in seconds (`features.suggested_seconds_max`).
+pub const SUGGESTED_SECONDS_MAX: u64 = 60;
+/// Longest wait for the text of a recording or the sound of a text, in seconds (`features.speech_seconds_max`).
+pub const SPEECH_SECONDS_MAX: u64 = 120;
+/// Largest recording, in bytes (`features.audio_bytes_max`): 30 MiB, as in Dify.
+pub const AUDIO_BYTES_MAX: u64 = 30 * 1024 * 1024;
+/// Longest text that is read aloud, in characters (`features.speech_chars_max`).
+pub const SPEECH_CHARS_MAX: usize = 100_000;
 /// Lifetime of a blob that no accepted result refers to, in seconds.
 pub const BLOB_PENDING_SECONDS: u64 = 3600;
 /// Delay before a running job reports its start, in milliseconds. A shorter job reports it together with its
@@ -303,6 +311,16 @@ pub const MCP_LINES_WAITING_MAX: usize = 256;
 pub const KNOWLEDGE_NAME_BYTES_MAX: usize = 255;
 /// Largest segment, in characters: more than any embedding model takes.
 pub const KNOWLEDGE_SEGMENT_CHARS_MAX: usize = 32_000;
+/// Time for which a job of the annotation reply can be asked for, in seconds.
+pub const ANNOTATION_JOB_SECONDS: u64 = 24 * 3600;
+/// Most annotations of an app (`features.annotations_max`): their questions are in one index in a worker's memory.
+pub const ANNOTATIONS_MAX: u64 = 10_000;
+/// Longest annotation, question and answer together, in bytes (`features.annotation_bytes_max`).
+pub const ANNOTATION_BYTES_MAX: usize = 64 * 1024;
+/// Most uses of one annotation that are kept (`features.annotation_hits_max`).
+pub const ANNOTATION_HITS_MAX: usize = 1000;
+/// Longest search for a matching annotation, in seconds (`features.annotation_seconds_max`). Then the workflow runs.
+pub const ANNOTATION_SECONDS_MAX: u64 = 10;
 /// Deepest nesting of placeholders in a prompt (`prompt_levels_max` of the node).
 pub const PROMPT_LEVELS_MAX: usize = 5;
 /// Longest prompt with its variables filled in, in bytes (`worker.prompt_bytes_max`): of an `llm` node in its

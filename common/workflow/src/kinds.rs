@@ -80,6 +80,8 @@ node_types! {
     KnowledgeRetrieval "knowledge-retrieval" Executable    false false true;
     /// writes documents to a knowledge base
     KnowledgeIndex "knowledge-index" Executable            false false true;
+    /// speech to text, and text to speech
+    Speech "speech" Executable                             false false true;
     /// model with tools
     Agent "agent" Executable                               false false true;
     /// writes a variable

@@ -9,6 +9,8 @@ use tidemill_common::machine::state::run::{Caller, RunStatus};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::{self, WireError};
 
+use crate::runs::answered::{ANSWERED_BY, AnsweredBy};
+
 /// A run. Values are in their stored form; [`crate::runs::render`] opens them.
 #[derive(Debug, Clone)]
 pub struct RunRecord {
@@ -41,6 +43,10 @@ pub struct RunRecord {
     pub price: Option<(String, String)>,
     /// The id of the API key that pays.
     pub key: Option<String>,
+    /// What answered in place of the app's workflow.
+    pub(crate) answered_by: Option<AnsweredBy>,
+    /// What the run does for Tidemill itself; `None` for runs of workflows that people wrote.
+    pub inner: Option<String>,
     /// The node of another run that has called this run.
     pub caller: Option<Box<Caller>>,
     /// Failed attempts; set when the run has ended.
@@ -86,6 +92,8 @@ impl RunRecord {
             steps: number("steps"),
             tokens: number("tokens"),
             key: text("key"),
+            answered_by: fields.get(ANSWERED_BY).and_then(|name| AnsweredBy::read(name)),
+            inner: text(crate::submit::inner::FIELD),
             price: text("price").zip(text("currency")),
             caller: fields
                 .get("caller")

@@ -22,6 +22,9 @@ pub enum SubmitError {
         /// False where Dify answers with an internal error instead of `invalid_param`.
         invalid_param: bool,
     },
+    /// Moderation flagged the inputs of a workflow; the text is the app's preset response.
+    #[error("{0}")]
+    Moderated(String),
     /// An option that does not exist.
     #[error("unknown option {key} in {origin}{}", nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
     UnknownOption {

@@ -1,6 +1,7 @@
 //! Turns a request into a scheduled run, for both surfaces of the API. Start at [`Submitter::submit`]: it prepares
 //! (reads and checks the whole request, [`prepare`]), reserves the idempotency key, and creates the run.
 
+pub(crate) mod annotations;
 pub mod blobs;
 pub(crate) mod chat;
 mod clock;
@@ -8,10 +9,12 @@ pub mod commands;
 pub(crate) mod conversation;
 mod error;
 pub(crate) mod files;
+pub(crate) mod gate;
 mod given;
 pub(crate) mod history;
 pub mod host;
 mod import;
+pub(crate) mod inner;
 mod inputs;
 pub(crate) mod naming;
 mod options;
@@ -36,6 +39,8 @@ use tokio::sync::OnceCell;
 
 use self::clock::StoreClock;
 use self::error::unknown_option;
+use self::gate::Gate;
+use self::inner::BuiltIn;
 use self::prepare::Prepared;
 use self::remote_files::RemoteFiles;
 use self::uploads::UploadPlace;
@@ -57,6 +62,7 @@ pub struct Submitter {
     // Read once: the number of shards can change only when the schedulers restart.
     meta: OnceCell<Meta>,
     clock: StoreClock,
+    gate: Gate,
     turns: TurnSettler,
     /// Knows which API keys have spent their budget.
     pub budgets: Budgets,
@@ -64,6 +70,8 @@ pub struct Submitter {
     pub(crate) remote_files: RemoteFiles,
     /// The storage of uploads.
     pub(crate) uploads: UploadPlace,
+    /// Built-in files that are ready for runs.
+    built_in: BuiltIn,
 }
 
 impl Submitter {
@@ -72,8 +80,9 @@ impl Submitter {
         let turns = TurnSettler::new(store.clone(), workflows.clone(), config.clone());
         let budgets = Budgets::new(store.clone());
         let (remote_files, meta, clock) = (RemoteFiles::new(&config), OnceCell::new(), StoreClock::default());
-        let uploads = UploadPlace::new(&config.files);
-        Self { budgets, store, config, workflows, meta, clock, turns, remote_files, uploads }
+        let (uploads, gate) = (UploadPlace::new(&config.files), Gate::default());
+        let built_in = BuiltIn::default();
+        Self { budgets, store, config, workflows, meta, clock, gate, turns, remote_files, uploads, built_in }
     }
 
     /// Creates the run, or finds the one that the same request created before. When this returns `Ok`, the run will be
@@ -83,7 +92,7 @@ impl Submitter {
     /// See [`SubmitError`]; nothing was created then, except perhaps when the store did not answer. Under an
     /// idempotency key the request can be repeated safely.
     pub async fn submit(&self, mut submission: Submission) -> Result<Submitted, SubmitError> {
-        let prepared = self.prepare(&mut submission).await?;
+        let mut prepared = self.prepare(&mut submission).await?;
         let run = match self.reserve(&submission).await? {
             Reservation::New(run) => run,
             Reservation::Created { run, status, conversation_id } => {
@@ -91,6 +100,8 @@ impl Submitter {
                 return Ok(Submitted { run, is_new: false, status, workflow, conversation_id, warnings });
             }
         };
+        self.pass_gate(&mut submission, &mut prepared).await?;
+        self.reply_from_annotation(&submission, &mut prepared).await?;
         self.create(submission, prepared, run).await
     }
 
@@ -138,10 +149,12 @@ impl Submitter {
     async fn create_with_files(
         &self,
         submission: Submission,
-        prepared: Prepared,
+        mut prepared: Prepared,
         run: RunId,
     ) -> Result<Submitted, SubmitError> {
-        let (workflow, warnings) = (prepared.workflow.clone(), prepared.warnings.clone());
+        let hit = prepared.annotation.take().map(|it| it.hit(run, &submission));
+        let (workflow, warnings) = (prepared.run_workflow().clone(), prepared.warnings.clone());
+        let answered_by = prepared.preset.as_ref().map(|preset| preset.field());
         let (inline_bytes_max, value_bytes_max) =
             (prepared.options.inline_bytes_max, self.config.run.value_bytes_max);
         let mut blobs = BlobWriter::new(self.store.clone(), run.shard(), inline_bytes_max, value_bytes_max);
@@ -150,7 +163,11 @@ impl Submitter {
         let new = NewRun {
             id: run,
             graph: (graph.hash.to_string(), workflow.document.clone()),
-            fields: wire::state::head_fields(&head, graph).into_iter().chain(submission.host).collect(),
+            fields: wire::state::head_fields(&head, graph)
+                .into_iter()
+                .chain(submission.host)
+                .chain(answered_by)
+                .collect(),
             kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
             queues: graph.queues(),
@@ -163,6 +180,9 @@ impl Submitter {
         };
         let is_new = is_new(self.store.create_run(&new).await?)?;
         crash::pass(CrashPoint::RunCreated);
+        if let Some(hit) = hit.filter(|_| is_new) {
+            self.count_hit(hit, &head).await;
+        }
         tracing::info!(run = %run, app = head.app.as_deref().unwrap_or(""), is_new, "run submitted");
         let conversation_id = head.conversation_id;
         Ok(Submitted { run, is_new, status: RunStatus::Scheduled, workflow, conversation_id, warnings })
@@ -177,7 +197,8 @@ impl Submitter {
         blobs: &mut BlobWriter,
     ) -> Result<RunHead, SubmitError> {
         let created_at = self.clock.now(&*self.store).await?;
-        let graph = &prepared.workflow.graph;
+        let (graph, version) = (&prepared.workflow.graph, prepared.run_version());
+        let is_of_app = prepared.preset.is_none();
         let joined = self.join(submission, &prepared, run, created_at).await?;
         let about = system_values::About {
             run,
@@ -193,21 +214,22 @@ impl Submitter {
             given: &submission.inputs,
             host: &submission.host,
         };
-        let sys = system_values::values(graph, submission.sys.clone(), about);
+        let mut sys = system_values::values(graph, submission.sys.clone(), about);
+        sys.extend(prepared.preset.as_ref().map(|preset| preset.variable()));
         let history = match (prepared.history, &joined.position) {
             (Some(given), _) => Some(given),
             (None, Some(position)) => history::history(&position.turns)?,
             (None, None) => None,
         };
         Ok(RunHead {
-            graph: graph.hash.clone(),
+            graph: version,
             app: submission.workflow.app_id(),
-            root: (prepared.root != graph.root).then(|| graph.node(prepared.root).id.clone()),
+            root: (is_of_app && prepared.root != graph.root).then(|| graph.node(prepared.root).id.clone()),
             inputs: blobs.named(prepared.inputs).await?,
             sys: blobs.named(sys).await?,
-            conversation: blobs.named(joined.variables).await?,
+            conversation: blobs.named(if is_of_app { joined.variables } else { Vec::new() }).await?,
             leaves_turn: joined.position.is_some(),
-            takes_messages: joined.has_messages && joined.position.is_some(),
+            takes_messages: is_of_app && joined.has_messages && joined.position.is_some(),
             history: match history {
                 Some(turns) => Some(blobs.value(history::NAME, turns).await?),
                 None => None,

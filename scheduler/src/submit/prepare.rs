@@ -11,7 +11,9 @@ use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::value::Segment;
 
+use super::annotations::Matched;
 use super::commands::Order;
+use super::gate::Preset;
 use super::uploads::Owner;
 use crate::submit::{
     Submission, SubmitError, Submitter, USER_CHARS_MAX, WorkflowSource, commands, files, history, inputs,
@@ -39,6 +41,10 @@ pub(super) struct Prepared {
     pub(super) history: Option<Segment>,
     /// Commands, each with the id of the node that it waits for.
     pub(super) breakpoints: Vec<(String, Order)>,
+    /// The answer that the gate gives in place of the workflow.
+    pub(super) preset: Option<Preset>,
+    /// The annotation of that answer.
+    pub(super) annotation: Option<Box<Matched>>,
 }
 
 impl Submitter {
@@ -59,7 +65,8 @@ impl Submitter {
         }
         let graph = &workflow.graph;
         let root = root(graph, submission.root.as_deref())?;
-        let features = (&graph.features, self.workflows.leaves_moderation_out(graph));
+        let features =
+            (&graph.features, self.workflows.served(), self.workflows.leaves_moderation_out(graph));
         options.warnings =
             warnings::of_submission(graph.node(root), submission, features, options.warnings_max);
         let answers = self.remote_files.ask(inputs::remote_files(graph, root, submission)).await;
@@ -80,6 +87,8 @@ impl Submitter {
             user,
             options,
             root,
+            preset: None,
+            annotation: None,
         };
         if let Some(reason) = submission.key.as_deref().and_then(|key| self.budgets.exceeded(key)) {
             return Err(SubmitError::OverBudget(reason));
@@ -101,6 +110,7 @@ impl Submitter {
                 self.workflows.check_moderation(&workflow.graph)?;
                 Ok((workflow, Vec::new()))
             }
+            WorkflowSource::BuiltIn(workflow) => Ok((workflow.clone(), Vec::new())),
             WorkflowSource::Text(text) => Ok(import(&self.workflows, text.clone().into_bytes()).await?),
         }
     }

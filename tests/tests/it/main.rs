@@ -1,9 +1,11 @@
 //! The parts together: the store on a real Redis, the HTTP APIs on real processes, the layers of the source.
 
 mod acl;
+mod annotations;
 mod api_refusals;
 mod api_runs;
 mod app_keys;
+mod app_models;
 mod black_holes;
 mod called;
 mod canary;
@@ -41,6 +43,7 @@ mod messages;
 mod migrate;
 mod model_protocols;
 mod model_provider;
+mod moderated;
 mod moderation;
 mod operations;
 mod pauses;

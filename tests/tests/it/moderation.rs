@@ -1,4 +1,4 @@
-//! Workflow files that switch moderation on, for the schedulers and for the commands.
+//! Workflow files that switch moderation on that is not served, for the schedulers and for the commands.
 
 use std::process::Output;
 
@@ -11,9 +11,8 @@ const SETTING: &str = "compat.moderation_left_out";
 
 fn moderated(enabled: bool) -> String {
     let mut file = Flow::new("start -> a -> end").document();
-    let config = json!({"keywords": "bad", "inputs_config": {"enabled": true, "preset_response": "No."}});
-    file["workflow"]["features"] =
-        json!({"sensitive_word_avoidance": {"enabled": enabled, "type": "keywords", "config": config}});
+    let config = json!({"inputs_config": {"enabled": true, "preset_response": "No."}});
+    file["workflow"]["features"] = json!({"sensitive_word_avoidance": {"enabled": enabled, "type": "openai_moderation", "config": config}});
     file.to_string()
 }
 

@@ -17,6 +17,7 @@ mod model_tests;
 pub mod parameter_extractor;
 pub mod profile_llm;
 pub mod question_classifier;
+pub mod speech;
 pub mod tool;
 
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
@@ -61,6 +62,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::Datasource, Executor::Pure),
     (NodeKind::ContextProcessor, Executor::Pure),
     (NodeKind::KnowledgeIndex, Executor::Outside(&KnowledgeIndex)),
+    (NodeKind::Speech, Executor::Outside(&Speech)),
     (NodeKind::Choice, Executor::Pure),
     (NodeKind::Empty, Executor::Outside(&Step)),
     (NodeKind::Summary, Executor::Outside(&Step)),
@@ -231,6 +233,21 @@ impl NodeExecutor for KnowledgeIndex {
         let AttemptName { run, execution, .. } = name;
         let means = knowledge_index::Means { providers, knowledge, journal, run, execution };
         knowledge_index::run(data, node, variables, means).await
+    }
+}
+
+struct Speech;
+
+#[async_trait::async_trait]
+impl NodeExecutor for Speech {
+    fn streamed_output(&self) -> Option<&'static str> {
+        None
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, providers, files, journal, name, .. } = attempt;
+        let NodeData::Speech(data) = &node.data else { return mistaken(node.kind) };
+        let means = speech::Means { providers, waiter: journal, files, run: &name.run };
+        speech::run(data, variables, means).await
     }
 }
 

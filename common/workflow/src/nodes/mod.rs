@@ -32,6 +32,7 @@ pub mod parameter_extractor;
 mod parse;
 pub mod pause;
 pub mod question_classifier;
+pub mod speech;
 pub mod start;
 pub mod step;
 pub mod template_transform;
@@ -131,6 +132,8 @@ pub enum NodeData {
     Datasource(datasource::DatasourceData),
     /// See [`knowledge_index`].
     KnowledgeIndex(knowledge_index::KnowledgeIndexData),
+    /// See [`speech`].
+    Speech(speech::SpeechData),
     /// See [`trigger_webhook`].
     TriggerWebhook(Box<trigger_webhook::TriggerWebhookData>),
     /// See [`trigger_schedule`].

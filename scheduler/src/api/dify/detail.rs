@@ -10,6 +10,7 @@ use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::IdInPath;
+use crate::runs::projection::clean_outputs;
 use crate::runs::record::whole_seconds;
 
 /// Shows a run. `inputs` is a JSON text, as on Dify.
@@ -27,6 +28,7 @@ pub async fn show(
     let inputs = Json::Object(facts(&state, &record, &render).await?.inputs).to_string();
     let mut outputs = record.outputs.clone();
     render.outputs(&mut outputs).await?;
+    clean_outputs(render.features(), &mut outputs);
     Ok(JsonBody(json!({
         "id": record.id.to_string(),
         "workflow_id": record.version,

@@ -15,7 +15,7 @@ use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
 use crate::api::request::{Body, take_list, take_object, take_text};
-use crate::runs::projection::Projection;
+use crate::runs::projection::{Projection, clean_outputs};
 use crate::runs::record::{RunRecord, whole_seconds};
 use crate::submit::{Submission, SystemValues, WorkflowSource};
 
@@ -60,6 +60,7 @@ async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, Api
     }
     let (render, _) = renderer(state, &record).await?;
     render.outputs(&mut record.outputs).await?;
+    clean_outputs(render.features(), &mut record.outputs);
     let data = json!({
         "id": id,
         "workflow_id": record.version,

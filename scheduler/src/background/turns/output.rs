@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::store::{Runs, StoreError};
 
-use crate::runs::projection::{ShownText, Sources};
+use crate::runs::projection::{Moderated, ShownText, Sources};
 use crate::runs::render::Renderer;
 
 /// Events read at once.
@@ -14,13 +14,14 @@ const PAGE: usize = 512;
 #[derive(Default)]
 pub(super) struct ShownOutput {
     shown: ShownText,
+    moderated: Moderated,
     sources: Sources,
 }
 
 impl ShownOutput {
     /// The text that clients see.
     pub(super) fn text(&self) -> String {
-        self.shown.text()
+        self.moderated.text().map_or_else(|| self.shown.text(), str::to_owned)
     }
 
     /// The knowledge sources of the text.
@@ -35,7 +36,8 @@ pub(super) async fn so_far(
     render: &Renderer,
     run: RunId,
 ) -> Result<ShownOutput, StoreError> {
-    let (mut output, mut after) = (ShownOutput::default(), EntryId::ZERO);
+    let moderated = Moderated::of(render.features());
+    let (mut output, mut after) = (ShownOutput { moderated, ..ShownOutput::default() }, EntryId::ZERO);
     loop {
         let events = store.events(run, after, PAGE).await?;
         let Some(last) = events.last() else { return Ok(output) };
@@ -43,6 +45,7 @@ pub(super) async fn so_far(
         for mut event in events {
             render.chunk(&mut event).await?;
             output.shown.take(&event);
+            output.moderated.take(&event, &output.shown);
             output.sources.take(&event);
         }
     }

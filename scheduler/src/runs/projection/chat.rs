@@ -3,7 +3,9 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::wire::event::{EventRecord, kind};
+use uuid::Uuid;
 
+use crate::runs::answered::AnsweredBy;
 use crate::runs::projection::usage::Usage;
 use crate::runs::projection::{Projection, field, files};
 
@@ -60,6 +62,12 @@ fn resources(record: &EventRecord) -> &[Json] {
     sources.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
+/// The annotation that answered, and its author. There are no accounts here, so the author is the one that Dify names when
+/// it does not know the account.
+fn annotation_reply(id: Uuid) -> Json {
+    json!({"id": id.to_string(), "account": {"id": Uuid::nil().to_string(), "name": "Dify user"}})
+}
+
 impl Projection {
     /// Collects data for the end of the message.
     pub(super) fn gather(&mut self, record: &EventRecord) {
@@ -74,7 +82,7 @@ impl Projection {
     }
 
     /// An event without `data`: its fields are at the top level.
-    fn of_message(&self, chat: &ChatFacts, event: &str, fields: Json) -> Json {
+    pub(super) fn of_message(&self, chat: &ChatFacts, event: &str, fields: Json) -> Json {
         let mut payload = json!({
             "event": event,
             "conversation_id": chat.conversation_id,
@@ -96,7 +104,8 @@ impl Projection {
 
     /// The whole answer so far.
     pub(super) fn message_replace(&self, chat: &ChatFacts) -> Json {
-        self.of_message(chat, "message_replace", json!({"answer": self.shown.text(), "reason": ""}))
+        let reason = self.moderated.reason();
+        self.of_message(chat, "message_replace", json!({"answer": self.answer(), "reason": reason}))
     }
 
     /// The events at the end of a run: `message_end` comes first when the run succeeded, else `workflow_finished`.
@@ -120,7 +129,7 @@ impl Projection {
         }
     }
 
-    fn message_end(&self, chat: &ChatFacts, record: &EventRecord) -> Json {
+    pub(super) fn message_end(&self, chat: &ChatFacts, record: &EventRecord) -> Json {
         let files = files::among(&field(record, "outputs", json!({})));
         let fields = json!({"id": self.run.id, "metadata": self.metadata(), "files": files});
         self.of_message(chat, "message_end", fields)
@@ -129,7 +138,7 @@ impl Projection {
     /// Usage and sources of the message so far.
     pub fn metadata(&self) -> Json {
         json!({
-            "annotation_reply": null,
+            "annotation_reply": self.run.answered_by.and_then(AnsweredBy::annotation).map(annotation_reply),
             "retriever_resources": self.gathered.sources.all(),
             "usage": self.gathered.usage.to_json(),
         })
@@ -137,12 +146,12 @@ impl Projection {
 
     /// The answer so far, for a client that joins a chat later. Returns `None` while there is no text.
     pub fn text_so_far(&self) -> Option<Json> {
-        let chat = self.run.chat.as_ref().filter(|_| !self.shown.text().is_empty())?;
+        let chat = self.run.chat.as_ref().filter(|_| !self.answer().is_empty())?;
         Some(self.message_replace(chat))
     }
 
     /// The text that clients see.
     pub fn answer(&self) -> String {
-        self.shown.text()
+        self.moderated.text().map_or_else(|| self.shown.text(), str::to_owned)
     }
 }

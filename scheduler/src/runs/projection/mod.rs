@@ -5,10 +5,13 @@ mod chat;
 mod container;
 mod enclosing;
 mod files;
+mod moderated;
 mod names;
 mod node;
 mod pause;
+mod preset;
 mod run;
+mod spoken;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -22,8 +25,10 @@ use tidemill_common::graph::Graph;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::{EventRecord, kind};
 
+use crate::runs::answered::AnsweredBy;
 use crate::runs::projection::chat::Gathered;
 pub use crate::runs::projection::chat::{ChatFacts, Sources};
+pub(crate) use crate::runs::projection::moderated::{Moderated, clean_outputs};
 pub use crate::runs::projection::pause::FormsOfRun;
 pub use crate::runs::projection::run::Totals;
 pub use crate::runs::projection::text::ShownText;
@@ -37,6 +42,8 @@ pub struct RunFacts {
     pub workflow_id: String,
     /// The user who started the run.
     pub user: String,
+    /// What answered in place of the app's workflow.
+    pub(crate) answered_by: Option<AnsweredBy>,
     /// Inputs and system variables, as `workflow_started` shows them.
     pub inputs: JsonMap,
     /// The time of submission, in Unix seconds.
@@ -56,6 +63,8 @@ pub struct Projection {
     totals: Totals,
     /// The text that a client has received.
     shown: ShownText,
+    /// Replaces an answer that the app's moderation flags.
+    moderated: Moderated,
     /// Data for the end of a chat's message.
     gathered: Gathered,
     /// The number of each execution, in the order of their start.
@@ -69,6 +78,7 @@ impl Projection {
     /// Creates it before the first event.
     pub fn new(run: RunFacts, graph: Arc<Graph>) -> Self {
         Self {
+            moderated: Moderated::of(&graph.features),
             run,
             graph,
             totals: Totals::default(),
@@ -84,6 +94,7 @@ impl Projection {
     /// to clear its text.
     pub fn reset(&mut self) -> Json {
         self.shown = ShownText::default();
+        self.moderated = Moderated::of(&self.graph.features);
         self.gathered = Gathered::default();
         self.index.clear();
         self.text_replace()
@@ -100,6 +111,15 @@ impl Projection {
         if self.run.chat.is_some() {
             self.gather(record);
         }
+        if let (Some(by), Some(chat)) = (self.run.answered_by, self.run.chat.clone()) {
+            return self.preset_answer(by, &chat, record);
+        }
+        let payloads = self.payloads(record);
+        if self.moderated.is_off() { payloads } else { self.moderate(record, payloads) }
+    }
+
+    /// The payloads for an event, without moderation.
+    fn payloads(&mut self, record: &EventRecord) -> Vec<Json> {
         let payload = match record.kind.as_str() {
             kind::GRAPH_RUN_PAUSED => self.workflow_paused(record),
             kind::GRAPH_RUN_STARTED => self.workflow_started(record),

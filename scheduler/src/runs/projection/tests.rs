@@ -18,6 +18,7 @@ fn projection() -> Projection {
         id: "run-1".into(),
         workflow_id: "v1".into(),
         user: "u".into(),
+        answered_by: None,
         inputs: json!({"name": "Ada", "sys.user_id": "u"}).as_object().cloned().unwrap(),
         created_at: 1_700_000_000,
         forms: None,

@@ -91,6 +91,6 @@ impl Projection {
         if let Some(chat) = &self.run.chat {
             return self.message_replace(chat);
         }
-        self.envelope("text_replace", json!({"text": self.shown.text()}))
+        self.envelope("text_replace", json!({"text": self.answer()}))
     }
 }

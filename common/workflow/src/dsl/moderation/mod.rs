@@ -1,25 +1,61 @@
 //! Moderation: the app feature with which Dify checks what users write and what models answer.
 //!
-//! Tidemill does not support it, and a workflow that relies on it must not run unchecked. A file that enables
-//! it is refused, unless `compat.moderation_left_out` allows it to run without moderation.
+//! Keywords are decided here ([`rules`]), so they are served everywhere. The other types need a setting. A workflow that
+//! relies on moderation must not run unchecked: a file whose moderation is not served is refused, unless
+//! `compat.moderation_left_out` allows it to run without moderation.
 //!
-//! [`warn`] is for a check of a file alone. [`settle`] and [`refused`] are for a scheduler, which knows the
-//! setting.
-//! its setting.
+//! [`warn`] is for a check of a file alone. [`settle`] and [`not_served`] are for a scheduler, which knows the settings.
+
+mod rules;
 
 use serde_json::Value as Json;
 
 use super::{Diagnostic, Problems, Severity};
 use tidemill_base::value::JsonMap;
 
+pub use rules::{Checker, Keywords, Moderation};
+
 /// The code of all these diagnostics.
 const CODE: &str = "features.moderation";
 /// The keys of the feature: in files, and in the state of Dify's editor, which some tools export.
 const SPELLINGS: [&str; 3] = ["sensitive_word_avoidance", "sensitiveWordAvoidance", "moderation"];
 
-/// Returns the key that enables the feature; `None` when it is off.
-fn switched_on(features: &JsonMap) -> Option<&'static str> {
-    SPELLINGS.into_iter().find(|name| features.get(*name).is_some_and(is_on))
+/// The types of moderation besides keywords that an installation serves. By default none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Served {
+    /// A provider for OpenAI's moderation is set.
+    pub openai: bool,
+    /// The ids of the API extensions that are set.
+    pub extensions: Vec<String>,
+}
+
+impl Served {
+    fn serves(&self, by: &Checker) -> Result<(), String> {
+        match by {
+            Checker::OpenAi if !self.openai => {
+                Err("its type `openai_moderation` needs the setting features.moderation_openai_provider"
+                    .into())
+            }
+            Checker::Api(id) if !self.extensions.contains(id) => Err(format!(
+                "its API extension {id:?} needs an address in the settings: features.moderation_extensions"
+            )),
+            Checker::Keywords(_) | Checker::OpenAi | Checker::Api(_) => Ok(()),
+        }
+    }
+}
+
+/// Returns the moderation that these features switch on and that can be decided; `None` when there is none.
+pub fn of(features: &JsonMap) -> Option<Moderation> {
+    rules::read(features).ok().flatten().map(|(_, rules)| rules)
+}
+
+/// The key that switches moderation on, and the reason why it is not served; `None` when it is off or served.
+fn unserved(features: &JsonMap, served: &Served) -> Option<(&'static str, String)> {
+    match rules::read(features) {
+        Ok(None) => None,
+        Ok(Some((name, rules))) => served.serves(&rules.by).err().map(|why| (name, why)),
+        Err(incomplete) => Some(incomplete),
+    }
 }
 
 /// True when a feature with this configuration is enabled.
@@ -43,49 +79,54 @@ fn is_true(value: &Json) -> bool {
     }
 }
 
-/// Warns when the features enable moderation. The current path must be that of the features.
+/// Warns when the features enable moderation that an installation without settings for it does not serve. The current path
+/// must be that of the features.
 pub(super) fn warn(features: &JsonMap, problems: &mut Problems) {
-    let Some(name) = switched_on(features) else { return };
+    let Some((name, why)) = unserved(features, &Served::default()) else { return };
     let message = format!(
-        "moderation (`{name}`) is enabled, and Tidemill does not support it: publishing and running this workflow is refused, \
+        "moderation (`{name}`) is enabled, and {why}: publishing and running this workflow is refused where that is not so, \
          unless the schedulers are configured with compat.moderation_left_out = true"
     );
-    let hint = "disable it in the file; or set compat.moderation_left_out, and the workflow runs without it: nothing checks \
-                what users write and what models answer";
+    let hint = "complete it, or disable it in the file; or set compat.moderation_left_out, and the workflow runs without it: \
+                nothing checks what users write and what models answer";
     problems.within(name, |problems| problems.warning_with_hint(CODE, message, hint));
 }
 
-/// Turns the warning into the result for a scheduler: an error, or a warning that moderation is left out.
-pub fn settle(found: &mut [Diagnostic], is_left_out: bool) {
+/// Turns the warning into the result for a scheduler: none if the moderation is served, else an error, or a warning that
+/// moderation is left out.
+pub fn settle(found: &mut Vec<Diagnostic>, features: &JsonMap, served: &Served, is_left_out: bool) {
+    let Some((name, why)) = unserved(features, served) else {
+        found.retain(|found| found.code != CODE);
+        return;
+    };
     for warning in found.iter_mut().filter(|found| found.code == CODE) {
-        let name = warning.path.rsplit('.').next().unwrap_or_default();
         if is_left_out {
             warning.message = format!(
                 "moderation (`{name}`) is enabled, but left out (compat.moderation_left_out): nothing checks what users \
-                 write and what models answer"
+                 write and what models answer ({why})"
             );
             warning.hint = None;
         } else {
-            let settled = error(name);
+            let settled = error(name, &why);
             (warning.severity, warning.message, warning.hint) = (settled.severity, settled.message, None);
         }
     }
 }
 
-/// Returns the error for a published workflow whose features enable moderation. The caller checks the
+/// Returns the error for a published workflow whose features enable moderation that is not served. The caller checks the
 /// setting.
-pub fn refused(features: &JsonMap) -> Option<Diagnostic> {
-    switched_on(features).map(error)
+pub fn not_served(features: &JsonMap, served: &Served) -> Option<Diagnostic> {
+    unserved(features, served).map(|(name, why)| error(name, &why))
 }
 
-fn error(name: &str) -> Diagnostic {
+fn error(name: &str, why: &str) -> Diagnostic {
     Diagnostic {
         severity: Severity::Error,
         code: CODE,
         path: format!("workflow.features.{name}"),
         line: None,
         message: format!(
-            "moderation (`{name}`) is enabled, and Tidemill does not support it; disable it in the workflow, or set \
+            "moderation (`{name}`) is enabled, and {why}; or disable it in the workflow, or set \
              compat.moderation_left_out = true to run workflows without it"
         ),
         hint: None,
@@ -106,11 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn it_is_on_where_dify_would_moderate() {
+    fn a_moderation_that_is_on_and_not_served_is_refused() {
         let keywords =
             json!({"keywords": "bad", "inputs_config": {"enabled": true, "preset_response": "No."}});
         for on in [
-            json!({"sensitive_word_avoidance": {"enabled": true, "type": "keywords", "config": keywords}}),
+            json!({"sensitive_word_avoidance": {"enabled": true, "type": "openai_moderation", "config": keywords}}),
             // The form that the first versions of Dify wrote.
             json!({"sensitive_word_avoidance": {"enabled": true, "words": "bad", "canned_response": "No."}}),
             json!({"sensitive_word_avoidance": {"enabled": 1}}),
@@ -119,10 +160,12 @@ mod tests {
             json!({"sensitiveWordAvoidance": {"enabled": true}}),
             json!({"moderation": {"enabled": true, "type": "openai_moderation"}}),
         ] {
-            assert!(refused(&features(on.clone())).is_some(), "{on}");
+            assert!(not_served(&features(on.clone()), &Served::default()).is_some(), "{on}");
         }
         for off in [
             json!({}),
+            // Keywords need no setting.
+            json!({"sensitive_word_avoidance": {"enabled": true, "type": "keywords", "config": keywords}}),
             json!({"sensitive_word_avoidance": null}),
             json!({"sensitive_word_avoidance": {}}),
             json!({"sensitive_word_avoidance": {"enabled": false, "type": "keywords", "config": keywords}}),
@@ -130,7 +173,7 @@ mod tests {
             json!({"sensitive_word_avoidance": {"type": "keywords", "config": keywords}}),
             json!({"moderation": {"enabled": false}, "text_to_speech": {"enabled": true}}),
         ] {
-            assert!(refused(&features(off.clone())).is_none(), "{off}");
+            assert!(not_served(&features(off.clone()), &Served::default()).is_none(), "{off}");
         }
     }
 
@@ -188,12 +231,42 @@ mod tests {
         let found = import(app("true").as_bytes()).diagnostics;
         let settled = |is_left_out: bool| {
             let mut found = found.clone();
-            settle(&mut found, is_left_out);
+            settle(&mut found, &enabled(), &Served::default(), is_left_out);
             let [settled] = &found[..] else { panic!("{found:?}") };
             assert!(settled.message.contains("compat.moderation_left_out"), "{settled}");
             assert_eq!((settled.line, settled.hint.as_deref()), (Some(6), None));
             settled.severity
         };
         assert_eq!((settled(false), settled(true)), (Severity::Error, Severity::Warning));
+    }
+
+    fn enabled() -> JsonMap {
+        features(json!({"sensitive_word_avoidance": {"enabled": true}}))
+    }
+
+    #[test]
+    fn what_the_settings_serve_is_not_refused() {
+        let check = json!({"enabled": true, "preset_response": "No."});
+        let of_type = |name: &str| {
+            let config = json!({"api_based_extension_id": "e1", "inputs_config": check});
+            features(json!({"sensitive_word_avoidance": {"enabled": true, "type": name, "config": config}}))
+        };
+        let served = |openai: bool, extension: &str| Served { openai, extensions: vec![extension.into()] };
+        for (name, served, named) in [
+            ("openai_moderation", served(true, ""), None),
+            ("openai_moderation", served(false, "e1"), Some("features.moderation_openai_provider")),
+            ("api", served(false, "e1"), None),
+            ("api", served(true, "e2"), Some("features.moderation_extensions")),
+        ] {
+            let refused = not_served(&of_type(name), &served);
+            match (&refused, named) {
+                (None, None) => {}
+                (Some(refused), Some(named)) => assert!(refused.message.contains(named), "{refused}"),
+                _ => panic!("{name}: {refused:?}"),
+            }
+            let mut found = vec![error("sensitive_word_avoidance", "x")];
+            settle(&mut found, &of_type(name), &served, false);
+            assert_eq!(found.is_empty(), named.is_none(), "{name}");
+        }
     }
 }

@@ -1,0 +1,204 @@
+//! Moderation of what a run answers. By keywords it follows from the events alone, so that each client that follows a run,
+//! now or later, sees the same: when the text that it shows has a keyword, the preset response replaces the whole text,
+//! and no more text is sent.
+//!
+//! From then on, texts with a keyword are replaced in all other events too. The end of a run, and of the nodes that give
+//! its answer, is always checked, because a workflow may give texts that it has not streamed.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::dsl::moderation::{self, Checker, Keywords};
+use tidemill_common::nodes::NodeKind;
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire::event::{EventRecord, kind};
+
+use crate::runs::projection::{Projection, ShownText, text};
+
+/// The reason of a replacement, as Dify names it.
+const OUTPUT_MODERATION: &str = "output_moderation";
+
+/// The moderation of one run's answer.
+#[derive(Debug, Default)]
+pub(crate) struct Moderated {
+    rules: Option<Rules>,
+    /// The end of the text so far, in which a keyword may have begun.
+    tail: String,
+    is_flagged: bool,
+}
+
+#[derive(Debug)]
+struct Rules {
+    words: Keywords,
+    preset: String,
+}
+
+impl Moderated {
+    /// Creates it for a run of a workflow with these features, before the first event.
+    pub(crate) fn of(features: &JsonMap) -> Self {
+        let moderation = moderation::of(features);
+        let rules = moderation.and_then(|moderation| match (moderation.by, moderation.outputs) {
+            (Checker::Keywords(words), Some(preset)) => Some(Rules { words, preset }),
+            (Checker::Keywords(_) | Checker::OpenAi | Checker::Api(_), _) => None,
+        });
+        Self { rules, ..Self::default() }
+    }
+
+    /// True when answers are not checked.
+    pub(crate) fn is_off(&self) -> bool {
+        self.rules.is_none()
+    }
+
+    /// The text that replaces the whole answer, once it is flagged.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.rules.as_ref().filter(|_| self.is_flagged).map(|rules| rules.preset.as_str())
+    }
+
+    /// The reason why the text is replaced; empty while it is not flagged.
+    pub(super) fn reason(&self) -> &'static str {
+        if self.is_flagged { OUTPUT_MODERATION } else { "" }
+    }
+
+    /// Looks at a piece at the end of the text. Returns true when it makes the text flagged.
+    fn flags(&mut self, piece: &str) -> bool {
+        let Some(rules) = self.rules.as_ref().filter(|_| !self.is_flagged) else { return false };
+        self.tail.push_str(piece);
+        self.is_flagged = rules.words.are_in(&self.tail);
+        let chars = self.tail.chars().count();
+        let kept = rules.words.chars_max();
+        if let Some((from, _)) =
+            self.tail.char_indices().nth(chars.saturating_sub(kept)).filter(|_| chars > kept)
+        {
+            self.tail.drain(..from);
+        }
+        self.is_flagged
+    }
+
+    /// Looks at the whole text, after a part of it was replaced. Returns true when it makes the text flagged.
+    fn flags_whole(&mut self, text: &str) -> bool {
+        self.tail.clear();
+        self.flags(text)
+    }
+
+    /// Looks at an event whose chunk is opened, after `shown` has taken it. Returns true when it makes the text flagged.
+    pub(crate) fn take(&mut self, record: &EventRecord, shown: &ShownText) -> bool {
+        match record.kind.as_str() {
+            kind::NODE_RUN_STREAM_CHUNK if record.is_in_answer() => self.flags(text(record, "chunk")),
+            kind::NODE_RUN_STREAM_REPLACED if record.is_in_answer() && !self.is_off() => {
+                self.flags_whole(&shown.text())
+            }
+            _ => false,
+        }
+    }
+
+    /// Replaces each text with a keyword.
+    fn clean(&self, value: &mut Json) {
+        let Some(rules) = &self.rules else { return };
+        match value {
+            Json::String(text) if rules.words.are_in(text) => text.clone_from(&rules.preset),
+            Json::Array(items) => items.iter_mut().for_each(|item| self.clean(item)),
+            Json::Object(fields) => fields.values_mut().for_each(|field| self.clean(field)),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+        }
+    }
+}
+
+/// Replaces flagged texts in the outputs of a run of a workflow with these features.
+pub(crate) fn clean_outputs(features: &JsonMap, outputs: &mut JsonMap) {
+    let moderated = Moderated::of(features);
+    if !moderated.is_off() {
+        outputs.values_mut().for_each(|value| moderated.clean(value));
+    }
+}
+
+impl Projection {
+    /// The payloads that are sent for an event in place of these.
+    pub(super) fn moderate(&mut self, record: &EventRecord, mut payloads: Vec<Json>) -> Vec<Json> {
+        let was_flagged = self.moderated.is_flagged;
+        let is_text =
+            matches!(record.kind.as_str(), kind::NODE_RUN_STREAM_CHUNK | kind::NODE_RUN_STREAM_REPLACED);
+        if self.moderated.take(record, &self.shown) {
+            return vec![self.text_replace()];
+        }
+        if was_flagged && is_text {
+            return Vec::new();
+        }
+        if was_flagged || self.gives_answer(record) {
+            payloads.iter_mut().for_each(|payload| self.clean(payload));
+        }
+        payloads
+    }
+
+    /// True for the end of the run, and of a node whose outputs are the answer.
+    fn gives_answer(&self, record: &EventRecord) -> bool {
+        let node = || NodeKind::from_wire(text(record, "node_type"));
+        match record.kind.as_str() {
+            kind::GRAPH_RUN_SUCCEEDED
+            | kind::GRAPH_RUN_PARTIAL_SUCCEEDED
+            | kind::GRAPH_RUN_FAILED
+            | kind::GRAPH_RUN_ABORTED => true,
+            kind::NODE_RUN_SUCCEEDED => matches!(node(), Some(NodeKind::Answer | NodeKind::End)),
+            _ => false,
+        }
+    }
+
+    fn clean(&self, payload: &mut Json) {
+        let event = payload["event"].as_str().unwrap_or_default().to_owned();
+        let Some(Json::Object(data)) = payload.get_mut("data") else { return };
+        for part in ["inputs", "process_data", "outputs", "error", "pre_loop_output"] {
+            if let Some(value) = data.get_mut(part) {
+                self.moderated.clean(value);
+            }
+        }
+        match event.as_str() {
+            "agent_log" => data.values_mut().for_each(|value| self.moderated.clean(value)),
+            // A piece of reasoning may have a part of a keyword.
+            "reasoning_chunk" if self.moderated.is_flagged => {
+                data.insert("reasoning".into(), json!(""));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn features(words: &str) -> JsonMap {
+        let features = json!({"sensitive_word_avoidance": {"enabled": true, "type": "keywords", "config": {
+            "keywords": words, "outputs_config": {"enabled": true, "preset_response": "Sorry."},
+        }}});
+        features.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn a_keyword_is_found_wherever_the_pieces_are_cut() {
+        let text = "To build a Bömbe you need";
+        let chars: Vec<char> = text.chars().collect();
+        for size in 1..=chars.len() {
+            let mut moderated = Moderated::of(&features("bömbe\nwill not occur"));
+            let flagged: Vec<bool> =
+                chars.chunks(size).map(|piece| moderated.flags(&piece.iter().collect::<String>())).collect();
+            assert_eq!(flagged.iter().filter(|is| **is).count(), 1, "pieces of {size}");
+            assert_eq!(moderated.text(), Some("Sorry."));
+        }
+    }
+
+    #[test]
+    fn the_text_before_a_replacement_counts_no_more() {
+        let mut moderated = Moderated::of(&features("bomb"));
+        assert!(!moderated.flags("a bo"));
+        assert!(!moderated.flags_whole("a "));
+        assert!(!moderated.flags("mb"));
+        assert!(moderated.flags_whole("a bomb"));
+    }
+
+    #[test]
+    fn texts_with_a_keyword_are_replaced_at_any_depth() {
+        let mut outputs = json!({"text": "a BOMB", "n": 1, "list": ["ok", {"deep": "bombs"}]});
+        clean_outputs(&features("bomb"), outputs.as_object_mut().unwrap());
+        assert_eq!(outputs, json!({"text": "Sorry.", "n": 1, "list": ["ok", {"deep": "Sorry."}]}));
+        let mut outputs = json!({"text": "a BOMB"});
+        clean_outputs(&JsonMap::new(), outputs.as_object_mut().unwrap());
+        assert_eq!(outputs, json!({"text": "a BOMB"}));
+    }
+}
