@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::{Submission, SubmitError, Submitter, SystemValues, WorkflowSource};
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
-use crate::workflows::{GraphError, Workflow, import};
+use crate::workflows::{Workflow, import};
 
 /// The field of the hash of such a run, and the system variable, with the purpose of the run.
 pub(crate) const FIELD: &str = "inner";
@@ -201,7 +201,7 @@ impl Submitter {
             RunStatus::Succeeded | RunStatus::PartialSucceeded => {
                 let hash = GraphHash(record.version.as_str().into());
                 let workflow = self.workflows.of_run(&*self.store, run.shard(), &hash).await;
-                let workflow = workflow.map_err(|error: GraphError| SubmitError::from(error))?;
+                let workflow = workflow.map_err(SubmitError::from)?;
                 let (shard, graph) = (run.shard(), workflow.graph.clone());
                 let render = Renderer::new(self.store.clone(), shard, graph, &self.config.compat);
                 render.outputs(&mut record.outputs).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::{Body as HttpBody, Bytes};
+use axum::body::Body as HttpBody;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -183,7 +183,7 @@ async fn form(headers: &HeaderMap, body: &mut HttpBody, max: u64) -> Result<(Rec
                 }
             }
             _ => {
-                let _unused: Bytes = field.bytes().await.map_err(wrong)?;
+                drop(field.bytes().await.map_err(wrong)?);
             }
         }
     }

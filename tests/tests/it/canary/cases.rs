@@ -65,6 +65,7 @@ fn pure() -> Vec<Case> {
             json!({"chunk_structure": "text_model", "index_chunk_variable_selector": ["t", "output"],
             "indexing_technique": "economy"}),
         ),
+        Case::node("speech", json!({"operation": "to_audio", "order_selector": ["t", "output"]})),
     ]
 }
 
