@@ -41,6 +41,7 @@ pub(super) fn routes(mock: Arc<MockLlm>) -> Router {
         .route("/v1/completions", chat(Protocol::Completions))
         .route("/v1/embeddings", compute(vectors::embeddings, Protocol::OpenAi))
         .route("/v1/rerank", compute(vectors::ranking, Protocol::OpenAi))
+        .route("/v1/moderations", compute(vectors::moderations, Protocol::OpenAi))
         .route("/v1/messages", chat(Protocol::Anthropic))
         .route("/openai/v1/chat/completions", chat(Protocol::Azure))
         .route("/openai/v1/completions", chat(Protocol::Completions))

@@ -80,6 +80,8 @@ node_types! {
     KnowledgeRetrieval "knowledge-retrieval" Executable    false false true;
     /// writes documents to a knowledge base
     KnowledgeIndex "knowledge-index" Executable            false false true;
+    /// asks a server whether texts are acceptable
+    Moderation "moderation" Executable                     false false true;
     /// model with tools
     Agent "agent" Executable                               false false true;
     /// writes a variable

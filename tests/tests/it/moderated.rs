@@ -217,7 +217,7 @@ async fn a_workflow_with_flagged_inputs_is_refused_and_its_flagged_texts_are_rep
 async fn a_client_that_comes_back_after_the_death_of_the_scheduler_sees_the_same_replacement() {
     let pieces = ["To make ", "a bo", "mb, take ", "secret ", "things ", "and ", "more ", "of ", "them"];
     let model = llm::slow(&pieces, 300).await;
-    let System { cluster, client, _scheduler: mut first, .. } = system(&[], &model).await;
+    let System { cluster, client, _scheduler: mut first, _worker } = system(&[], &model).await;
     let app = app(&client, &moderated(&chat(), "Bomb", true, true)).await;
     let request = app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
     let mut stream = app.open(request.body(message("How?", "", "streaming").to_string())).await;

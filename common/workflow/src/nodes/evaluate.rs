@@ -67,6 +67,7 @@ pub fn evaluate(
         | NodeData::Iteration(_)
         | NodeData::Loop(_)
         | NodeData::KnowledgeIndex(_)
+        | NodeData::Moderation(_)
         | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => {
             Ok(misplaced(format!("node type {} is not evaluated in place", node.kind.wire())))

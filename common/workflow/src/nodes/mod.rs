@@ -27,6 +27,7 @@ pub mod knowledge_retrieval;
 pub mod list_operator;
 pub mod llm;
 pub mod loop_;
+pub mod moderation;
 pub mod node;
 pub mod parameter_extractor;
 mod parse;
@@ -131,6 +132,8 @@ pub enum NodeData {
     Datasource(datasource::DatasourceData),
     /// See [`knowledge_index`].
     KnowledgeIndex(knowledge_index::KnowledgeIndexData),
+    /// See [`moderation`].
+    Moderation(moderation::ModerationData),
     /// See [`trigger_webhook`].
     TriggerWebhook(Box<trigger_webhook::TriggerWebhookData>),
     /// See [`trigger_schedule`].

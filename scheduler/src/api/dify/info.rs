@@ -7,6 +7,7 @@ use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::start::InputField;
 use tidemill_common::store::App;
+use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
@@ -58,14 +59,20 @@ pub async fn parameters(
         "suggested_questions": feature("suggested_questions", json!([])),
         // Always off: we never suggest questions, whatever the file says.
         "suggested_questions_after_answer": {"enabled": false},
-        // Always off: nothing is checked, even when the settings allow such apps.
-        "sensitive_word_avoidance": {"enabled": false},
+        "sensitive_word_avoidance": moderation(&state, &graph.features),
     });
     for name in FEATURES {
         shown[name] = feature(name, json!({"enabled": false}));
     }
     shown["user_input_form"] = form.into();
     Ok(JsonBody(shown))
+}
+
+/// The feature as the file has it if it is served: the settings may allow apps without it.
+fn moderation(state: &ApiState, features: &JsonMap) -> Json {
+    let is_served = state.workflows.moderation(features).is_some();
+    let given = features.get("sensitive_word_avoidance").filter(|_| is_served);
+    given.cloned().unwrap_or_else(|| json!({"enabled": is_served}))
 }
 
 fn workflow_of(state: &ApiState, app: &Arc<App>) -> Result<Arc<Workflow>, ApiError> {

@@ -1,10 +1,11 @@
-//! A client of OpenAI-compatible APIs: chat, completions, embeddings, rerank. Azure only has other addresses.
+//! A client of OpenAI-compatible APIs: chat, completions, embeddings, rerank, moderation. Azure only has other addresses.
 //!
 //! `body` writes a chat request, `parts` the files in it, `chunks` reads the stream, and `vectors` handles embeddings
 //! and rerank. [`crate::outside::providers::api`] sends the requests.
 
 mod body;
 mod chunks;
+mod moderations;
 mod parts;
 mod vectors;
 
@@ -100,6 +101,15 @@ impl ModelProvider for OpenAi {
         let body = vectors::rerank_body(model, query, documents, top_n);
         let answer = self.api.ask(label, url, &body).await?;
         vectors::read_ranking(label, &answer, documents.len(), top_n)
+    }
+
+    async fn moderate(&self, label: &str, model: &str, text: &str) -> Result<bool, ModelError> {
+        if let Addresses::Azure(_) = self.addresses {
+            return Err(ModelError::lacking(label, model, "moderation"));
+        }
+        let (url, model) = self.address("moderations", model);
+        let answer = self.api.ask(label, url, &moderations::body(model, text)).await?;
+        moderations::read(label, &answer)
     }
 }
 

@@ -204,6 +204,14 @@ impl Model {
         self.client.rerank(&self.label, self.sent_name(), query, documents, top_n).await
     }
 
+    /// Returns true if the provider's moderation flags the text.
+    ///
+    /// # Errors
+    /// An error of the provider.
+    pub async fn moderate(&self, text: &str) -> Result<bool, ModelError> {
+        self.client.moderate(&self.label, self.sent_name(), text).await
+    }
+
     fn sent_name(&self) -> &str {
         self.settings.send_as.as_deref().unwrap_or(&self.name)
     }
