@@ -2,7 +2,6 @@
 //! Moderation has its own rules ([`super::moderation`]).
 
 use super::Problems;
-use super::moderation::is_on;
 use tidemill_base::value::JsonMap;
 use tidemill_base::warning::FEATURE_NOT_SERVED;
 
@@ -20,7 +19,12 @@ const NOT_SERVED: [(&str, &str); 5] = [
 
 /// Returns the keys of the features that are switched on and not served, with what does not happen.
 pub fn not_served(features: &JsonMap) -> impl Iterator<Item = (&'static str, &'static str)> {
-    NOT_SERVED.into_iter().filter(move |(name, _)| features.get(*name).is_some_and(is_on))
+    NOT_SERVED.into_iter().filter(move |(name, _)| is_on(features, name))
+}
+
+/// True if a feature is switched on.
+pub fn is_on(features: &JsonMap, name: &str) -> bool {
+    features.get(name).is_some_and(super::moderation::is_on)
 }
 
 /// The warning about such a feature.

@@ -166,7 +166,7 @@ pub(crate) async fn turn(
     if let Some(files) = files {
         turn["files"] = files.clone().into();
     }
-    let resources = output.resources();
+    let resources = output.resources(render.graph());
     if !resources.is_empty() {
         turn["resources"] = resources.into();
     }

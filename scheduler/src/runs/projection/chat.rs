@@ -2,6 +2,8 @@
 //! `message`, and the end is sent twice: once for the message and once for the run.
 
 use serde_json::{Value as Json, json};
+use tidemill_common::dsl::features;
+use tidemill_common::graph::Graph;
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use crate::runs::projection::usage::Usage;
@@ -41,8 +43,12 @@ impl Sources {
         }
     }
 
-    /// All sources, in the order of their first report.
-    pub fn all(&self) -> Vec<Json> {
+    /// All sources, in the order of their first report, if the app shows them. A bare graph has no such switch, and
+    /// shows them.
+    pub fn shown(&self, graph: &Graph) -> Vec<Json> {
+        if !graph.is_bare && !features::is_on(&graph.features, "retriever_resource") {
+            return Vec::new();
+        }
         self.0.iter().flat_map(|(_, sources)| sources.iter().cloned()).collect()
     }
 }
@@ -131,7 +137,7 @@ impl Projection {
     pub fn metadata(&self) -> Json {
         json!({
             "annotation_reply": null,
-            "retriever_resources": self.gathered.sources.all(),
+            "retriever_resources": self.gathered.sources.shown(&self.graph),
             "usage": self.gathered.usage.to_json(),
         })
     }
