@@ -44,6 +44,7 @@ pub(super) fn routes(mock: Arc<MockLlm>) -> Router {
         .route("/v1/rerank", compute(vectors::ranking, Protocol::OpenAi))
         .route("/v1/audio/transcriptions", post(speech::transcriptions))
         .route("/v1/audio/speech", post(speech::speech))
+        .route("/v1/moderations", compute(vectors::moderations, Protocol::OpenAi))
         .route("/v1/messages", chat(Protocol::Anthropic))
         .route("/openai/v1/chat/completions", chat(Protocol::Azure))
         .route("/openai/v1/completions", chat(Protocol::Completions))

@@ -133,7 +133,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let days = config.scheduler.upload_days;
     tokio::spawn(uploads::run(state.submitter.clone(), days, stopped.clone()));
     let turns = TurnSettler::new(state.store.clone(), state.workflows.clone(), state.config.clone());
-    tokio::spawn(turns.run(lease.clone(), stopped));
+    tokio::spawn(turns.run(lease.clone(), state.submitter.clone(), stopped));
     let api = listeners.serve(config, state, stages);
     tracing::info!(id = &*id, address = %bound, redis = report.version, "scheduler started");
     if let Some(address) = metrics_address {

@@ -12,6 +12,7 @@ use tidemill_common::graph::{self, Graph, GraphHash};
 use tidemill_common::ids::ShardId;
 use tidemill_common::machine::state::options::choices::Choices;
 use tidemill_common::store::{Runs, StoreError};
+use tidemill_common::value::JsonMap;
 use tidemill_common::workflows::{self, WorkflowError};
 
 pub use tidemill_common::workflows::Workflow;
@@ -67,7 +68,10 @@ impl Workflows {
                 ..ParseOptions::default()
             },
             leaves_moderation_out: config.compat.moderation_left_out,
-            served: moderation::Served::default(),
+            served: moderation::Served {
+                openai: model_of(&config.features.moderation_openai_model).is_some(),
+                extensions: config.features.moderation_extensions.keys().cloned().collect(),
+            },
         }
     }
 
@@ -107,10 +111,10 @@ impl Workflows {
         self.leaves_moderation_out && moderation::not_served(&graph.features, &self.served).is_some()
     }
 
-    /// The moderation of a workflow; `None` when it has none, or none that is served.
-    pub fn moderation(&self, graph: &Graph) -> Option<Moderation> {
-        let is_left_out = || moderation::not_served(&graph.features, &self.served).is_some();
-        moderation::of(&graph.features).filter(|_| !is_left_out())
+    /// The moderation of a workflow with these features; `None` when it has none, or none that is served.
+    pub fn moderation(&self, features: &JsonMap) -> Option<Moderation> {
+        let is_left_out = || moderation::not_served(features, &self.served).is_some();
+        moderation::of(features).filter(|_| !is_left_out())
     }
 
     /// The features that the settings serve.

@@ -26,6 +26,7 @@ use crate::jobs::shared::{Core, Settings};
 use crate::jobs::{cancel, consume, heartbeat};
 use crate::outside::Outside;
 use crate::outside::calls::Calls;
+use crate::outside::extensions::{ExtensionSettingError, Extensions};
 use crate::outside::http::{Http, HttpSettingError};
 use crate::outside::knowledge::{Datasets, KnowledgeSettingError};
 use crate::outside::providers::limiter::CallPermits;
@@ -69,6 +70,9 @@ pub enum StartError {
     /// A setting of `[tools]` cannot be used.
     #[error(transparent)]
     Tools(#[from] ToolSettingError),
+    /// A setting of an API extension cannot be used.
+    #[error(transparent)]
+    Extensions(#[from] ExtensionSettingError),
     /// A setting of `[knowledge]` cannot be used.
     #[error(transparent)]
     Knowledge(#[from] KnowledgeSettingError),
@@ -132,6 +136,7 @@ pub async fn start_with(
         tools,
         knowledge,
         calls: calls(config, &jobs, key.clone())?,
+        extensions: Extensions::new(config, &variable)?,
     };
     // Fail early when the store cannot be used.
     jobs.namespace().await?;

@@ -134,6 +134,9 @@ pub const SUGGESTED_SECONDS_MAX: u64 = 60;
 pub const SPEECH_SECONDS_MAX: u64 = 120;
 /// Largest recording, in bytes (`features.audio_bytes_max`): 30 MiB, as in Dify.
 pub const AUDIO_BYTES_MAX: u64 = 30 * 1024 * 1024;
+/// Longest wait for an answer of OpenAI's moderation or of an API extension, in seconds
+/// (`features.moderation_seconds_max`).
+pub const MODERATION_SECONDS_MAX: u64 = 60;
 /// Longest text that is read aloud, in characters (`features.speech_chars_max`).
 pub const SPEECH_CHARS_MAX: usize = 100_000;
 /// Lifetime of a blob that no accepted result refers to, in seconds.

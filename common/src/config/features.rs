@@ -1,9 +1,12 @@
 //! The settings of app features that Dify's service API has beside the workflow: which models serve them, and their limits.
 //! A feature without its setting is not served: `/v1/parameters` says that it is off, and publishing warns.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError};
+use tidemill_base::hidden::{Hidden, HiddenUrl};
 use tidemill_base::limits;
 
 /// `[features]`
@@ -35,6 +38,23 @@ pub struct FeaturesConfig {
     pub annotation_hits_max: usize,
     /// Longest search for an annotation that matches a question, in seconds. Then the workflow runs.
     pub annotation_seconds_max: u64,
+    /// The model of moderation by OpenAI, named likewise.
+    pub moderation_openai_model: String,
+    /// The API extensions that moderate, by the id that workflow files have for them.
+    pub moderation_extensions: BTreeMap<String, ExtensionConfig>,
+    /// Longest wait for the answer of either, in seconds.
+    pub moderation_seconds_max: u64,
+}
+
+/// An API extension, as on Dify: it gets `POST {endpoint}` with a `point` and its `params`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExtensionConfig {
+    pub endpoint: HiddenUrl,
+    /// The key, sent as `Authorization: Bearer`; prefer `api_key_env`.
+    pub api_key: Hidden,
+    /// The environment variable of the workers with the key.
+    pub api_key_env: String,
 }
 
 impl Default for FeaturesConfig {
@@ -52,6 +72,9 @@ impl Default for FeaturesConfig {
             annotation_bytes_max: limits::ANNOTATION_BYTES_MAX,
             annotation_hits_max: limits::ANNOTATION_HITS_MAX,
             annotation_seconds_max: limits::ANNOTATION_SECONDS_MAX,
+            moderation_openai_model: String::new(),
+            moderation_extensions: BTreeMap::new(),
+            moderation_seconds_max: limits::MODERATION_SECONDS_MAX,
         }
     }
 }
@@ -69,6 +92,7 @@ impl Config {
             ("features.annotation_bytes_max", features.annotation_bytes_max as u64),
             ("features.annotation_hits_max", features.annotation_hits_max as u64),
             ("features.annotation_seconds_max", features.annotation_seconds_max),
+            ("features.moderation_seconds_max", features.moderation_seconds_max),
         ] {
             // The upper bound is far beyond any use, and prevents overflow in sums.
             if value == 0 || value > u64::from(u32::MAX) {

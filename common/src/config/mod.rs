@@ -24,7 +24,7 @@ use tidemill_storage::store::redis::StoreLimits;
 pub use crate::registry::calls::CallsConfig;
 pub use crate::telemetry::{LogConfig, LogFormat};
 pub use environment::variable;
-pub use features::{FeaturesConfig, NamedModel, model_of};
+pub use features::{ExtensionConfig, FeaturesConfig, NamedModel, model_of};
 pub use load::{Sources, nearest};
 pub use run::{CompatConfig, ConversationWrites, NestedAnswers, RunConfig, Undefined};
 pub use scheduler::SchedulerConfig;
@@ -156,12 +156,13 @@ mod tests {
 
     /// Settings with text that are printed: those that cannot be secrets, and URLs, which are printed without
     /// user and query. All other texts have a type that hides them.
-    const SHOWN: [&str; 29] = [
+    const SHOWN: [&str; 30] = [
         "calls.programs",
         "code.endpoint",
         "code.python",
         "code.scratch_folder",
         "documents.unstructured_url",
+        "features.moderation_openai_model",
         "features.speech_to_text",
         "features.suggested_model",
         "features.text_to_speech",
@@ -263,6 +264,9 @@ mod tests {
             env = { TOKEN = "hush" }
             [knowledge.datasets.four]
             endpoint = "https://know/?key=hush"
+            api_key = "hush"
+            [features.moderation_extensions.five]
+            endpoint = "https://checks/?key=hush"
             api_key = "hush"
             [providers.openai]
             api_key = "hush"

@@ -1,4 +1,4 @@
-//! Embeddings and rerank. Texts with common words have similar vectors, so that a search finds what one expects.
+//! Embeddings, rerank and moderation. Texts with common words have similar vectors, so that a search finds what one expects.
 
 use serde_json::{Value as Json, json};
 
@@ -31,6 +31,13 @@ pub fn embeddings(body: &Json) -> Json {
         "object": "list", "data": data, "model": body["model"],
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens}
     })
+}
+
+/// Builds the answer of OpenAI's moderation: texts with the word "violence" are flagged.
+pub fn moderations(body: &Json) -> Json {
+    let flagged = |text: &String| json!({"flagged": text.to_lowercase().contains("violence")});
+    let results: Vec<Json> = inputs(body).iter().map(flagged).collect();
+    json!({"id": "modr-mock", "model": body["model"], "results": results})
 }
 
 /// Builds the answer of Ollama's API.

@@ -193,9 +193,11 @@ impl From<SubmitError> for ApiError {
             }
             SubmitError::Passed => Self::new(StatusCode::CONFLICT, "schedule_passed", message),
             SubmitError::KeyTaken => Self::new(StatusCode::CONFLICT, "idempotency_conflict", message),
-            SubmitError::Busy | SubmitError::QueueFull | SubmitError::BlobGone | SubmitError::Uploads => {
-                Self::unavailable(message)
-            }
+            SubmitError::Busy
+            | SubmitError::QueueFull
+            | SubmitError::BlobGone
+            | SubmitError::Uploads
+            | SubmitError::ModerationFailed(_) => Self::unavailable(message),
         }
     }
 }

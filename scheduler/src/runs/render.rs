@@ -38,6 +38,11 @@ impl Renderer {
         Self { store, shard, graph, secrets_in_outputs: shows, hidden }
     }
 
+    /// The run's workflow.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
     /// The features of the run's workflow.
     pub fn features(&self) -> &JsonMap {
         &self.graph.features

@@ -147,7 +147,7 @@ impl Submitter {
 
     /// Adds the turn of the run before this one, which may have ended a moment ago.
     async fn settle(&self, previous: RunId) -> Result<(), SubmitError> {
-        match self.turns.settle(previous).await {
+        match self.turns.settle(previous, self).await {
             Ok(()) => Ok(()),
             Err(SettleError::Store(error)) => Err(error.into()),
             Err(error @ (SettleError::Graph(_) | SettleError::Unreadable(_))) => {

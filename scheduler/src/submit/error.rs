@@ -25,6 +25,9 @@ pub enum SubmitError {
     /// Moderation flagged the inputs of a workflow; the text is the app's preset response.
     #[error("{0}")]
     Moderated(String),
+    /// The server that must check the inputs does not, so the run does not begin; the reason.
+    #[error("the inputs could not be moderated: {0}")]
+    ModerationFailed(String),
     /// An option that does not exist.
     #[error("unknown option {key} in {origin}{}", nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
     UnknownOption {

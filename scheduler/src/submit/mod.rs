@@ -269,7 +269,7 @@ impl Submitter {
     /// # Errors
     /// As [`TurnSettler::settle`].
     pub async fn settle_turn(&self, run: RunId) -> Result<(), SettleError> {
-        self.turns.settle(run).await
+        self.turns.settle(run, self).await
     }
 
     async fn meta(&self) -> Result<&Meta, StoreError> {

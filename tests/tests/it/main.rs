@@ -44,6 +44,7 @@ mod migrate;
 mod model_protocols;
 mod model_provider;
 mod moderated;
+mod moderated_by_servers;
 mod moderation;
 mod operations;
 mod pauses;

@@ -26,28 +26,28 @@ fn moderated(flow: &Flow, words: &str, inputs: bool, outputs: bool) -> Json {
     document
 }
 
-fn chat() -> Flow {
+pub(super) fn chat() -> Flow {
     Flow::new("start -> llm -> answer").prompt("llm", "{{#sys.query#}}").answer("answer", "{{#llm.text#}}")
 }
 
-async fn app(client: &Client, document: &Json) -> Client {
+pub(super) async fn app(client: &Client, document: &Json) -> Client {
     let answer = client.post("/api/v1/apps", &json!({"workflow": document.to_string()})).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
     assert_eq!(answer.body["warnings"], json!([]), "{}", answer.text);
     client.with_key(answer.body["key"].as_str())
 }
 
-fn message(query: &str, conversation: &str, mode: &str) -> Json {
+pub(super) fn message(query: &str, conversation: &str, mode: &str) -> Json {
     json!({"query": query, "inputs": {}, "user": "u1", "conversation_id": conversation, "response_mode": mode})
 }
 
-async fn streamed(app: &Client, path: &str, body: &Json) -> Vec<Json> {
+pub(super) async fn streamed(app: &Client, path: &str, body: &Json) -> Vec<Json> {
     let request = app.request(Method::POST, path).header("content-type", "application/json");
     read(app, request.body(body.to_string())).await
 }
 
 /// The events of a run from its beginning, for a client that comes later.
-async fn again(app: &Client, run: &str) -> Vec<Json> {
+pub(super) async fn again(app: &Client, run: &str) -> Vec<Json> {
     let path = format!("/v1/workflow/{run}/events?user=u1");
     read(app, app.request(Method::GET, &path).header("last-event-id", "0")).await
 }
@@ -61,18 +61,18 @@ async fn read(app: &Client, request: reqwest::RequestBuilder) -> Vec<Json> {
     events
 }
 
-fn names(events: &[Json]) -> Vec<&str> {
+pub(super) fn names(events: &[Json]) -> Vec<&str> {
     let mut names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
     names.dedup();
     names
 }
 
-fn of<'a>(events: &'a [Json], name: &str) -> &'a Json {
+pub(super) fn of<'a>(events: &'a [Json], name: &str) -> &'a Json {
     events.iter().find(|event| event["event"] == name).unwrap_or_else(|| panic!("no {name}: {events:#?}"))
 }
 
 /// Questions and answers of a conversation.
-async fn said(app: &Client, conversation: &Json) -> Vec<(String, String)> {
+pub(super) async fn said(app: &Client, conversation: &Json) -> Vec<(String, String)> {
     let id = conversation.as_str().expect("an id");
     let listed = app.get(&format!("/v1/messages?user=u1&conversation_id={id}")).await;
     let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
@@ -217,7 +217,7 @@ async fn a_workflow_with_flagged_inputs_is_refused_and_its_flagged_texts_are_rep
 async fn a_client_that_comes_back_after_the_death_of_the_scheduler_sees_the_same_replacement() {
     let pieces = ["To make ", "a bo", "mb, take ", "secret ", "things ", "and ", "more ", "of ", "them"];
     let model = llm::slow(&pieces, 300).await;
-    let System { cluster, client, _scheduler: mut first, .. } = system(&[], &model).await;
+    let System { cluster, client, _scheduler: mut first, _worker } = system(&[], &model).await;
     let app = app(&client, &moderated(&chat(), "Bomb", true, true)).await;
     let request = app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
     let mut stream = app.open(request.body(message("How?", "", "streaming").to_string())).await;

@@ -13,6 +13,7 @@ use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
 use crate::nodes::http_request::AnswerRules;
 use crate::outside::calls::Calls;
+use crate::outside::extensions::Extensions;
 use crate::outside::http::Http;
 use crate::outside::knowledge::Datasets;
 use crate::outside::providers::{DeltaSink, Providers};
@@ -46,6 +47,7 @@ pub struct Attempt<'a> {
     pub tools: &'a Tools,
     pub knowledge: &'a Datasets,
     pub calls: &'a Calls,
+    pub extensions: &'a Extensions,
     /// Receives pieces of any output by name, for nodes that stream several outputs.
     pub on_piece: PieceSink<'a>,
     pub prompt_bytes_max: usize,

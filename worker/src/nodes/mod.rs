@@ -14,6 +14,7 @@ mod mock_server;
 pub mod model_files;
 #[cfg(test)]
 mod model_tests;
+pub mod moderation;
 pub mod parameter_extractor;
 pub mod profile_llm;
 pub mod question_classifier;
@@ -63,6 +64,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::ContextProcessor, Executor::Pure),
     (NodeKind::KnowledgeIndex, Executor::Outside(&KnowledgeIndex)),
     (NodeKind::Speech, Executor::Outside(&Speech)),
+    (NodeKind::Moderation, Executor::Outside(&Moderation)),
     (NodeKind::Choice, Executor::Pure),
     (NodeKind::Empty, Executor::Outside(&Step)),
     (NodeKind::Summary, Executor::Outside(&Step)),
@@ -248,6 +250,20 @@ impl NodeExecutor for Speech {
         let NodeData::Speech(data) = &node.data else { return mistaken(node.kind) };
         let means = speech::Means { providers, waiter: journal, files, run: &name.run };
         speech::run(data, variables, means).await
+    }
+}
+
+struct Moderation;
+
+#[async_trait::async_trait]
+impl NodeExecutor for Moderation {
+    fn streamed_output(&self) -> Option<&'static str> {
+        None
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, providers, extensions, .. } = attempt;
+        let NodeData::Moderation(data) = &node.data else { return mistaken(node.kind) };
+        moderation::run(data, variables, (providers, extensions)).await
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! - [`providers`] asks models, [`tools`] calls tools and MCP servers, [`calls`] runs the registered calls and services of
 //!   a workflow, [`knowledge`] searches knowledge bases.
+//! - [`extensions`] asks the API extensions of the settings.
 //! - [`http`] is the client that all of them use; it checks every address that a workflow names. [`openapi`] turns an
 //!   operation into a request.
 //! - [`catalog`] keeps what is registered in Redis up to date, and [`hide`] removes secrets from what comes back.
 
 pub mod calls;
 pub mod catalog;
+pub mod extensions;
 pub mod hide;
 pub mod knowledge;
 pub mod openapi;
@@ -28,4 +30,5 @@ pub(crate) struct Outside {
     pub(crate) tools: tools::Tools,
     pub(crate) knowledge: knowledge::Datasets,
     pub(crate) calls: calls::Calls,
+    pub(crate) extensions: extensions::Extensions,
 }

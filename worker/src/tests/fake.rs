@@ -30,6 +30,7 @@ use crate::jobs::shared::Core;
 use crate::jobs::suspects::HANDED_BACK;
 use crate::outside::Outside;
 use crate::outside::calls::Calls;
+use crate::outside::extensions::Extensions;
 use crate::outside::http::Http;
 use crate::outside::knowledge::Datasets;
 use crate::outside::providers::{Providers, ProvidersConfig};
@@ -229,7 +230,15 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
         jobs.clone(),
         "w".into(),
         config.scheduler.sealing_key(),
-        Outside { providers, http, files, tools, knowledge, calls: Calls::empty() },
+        Outside {
+            providers,
+            http,
+            files,
+            tools,
+            knowledge,
+            calls: Calls::empty(),
+            extensions: Extensions::default(),
+        },
     ))
 }
 

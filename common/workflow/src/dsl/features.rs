@@ -2,7 +2,6 @@
 //! and a warning says what is missing. Moderation has its own rules ([`super::moderation`]).
 
 use super::Problems;
-use super::moderation::is_on;
 use tidemill_base::value::JsonMap;
 use tidemill_base::warning::FEATURE_NOT_SERVED;
 
@@ -78,7 +77,7 @@ impl NotServed {
 
 /// True when a feature is switched on in the file.
 pub fn is_switched_on(features: &JsonMap, name: &str) -> bool {
-    features.get(name).is_some_and(is_on)
+    features.get(name).is_some_and(super::moderation::is_on)
 }
 
 /// True when a feature that these settings may switch on is served: the file enables it, and it has a model.

@@ -27,6 +27,7 @@ pub mod knowledge_retrieval;
 pub mod list_operator;
 pub mod llm;
 pub mod loop_;
+pub mod moderation;
 pub mod node;
 pub mod parameter_extractor;
 mod parse;
@@ -134,6 +135,8 @@ pub enum NodeData {
     KnowledgeIndex(knowledge_index::KnowledgeIndexData),
     /// See [`speech`].
     Speech(speech::SpeechData),
+    /// See [`moderation`].
+    Moderation(moderation::ModerationData),
     /// See [`trigger_webhook`].
     TriggerWebhook(Box<trigger_webhook::TriggerWebhookData>),
     /// See [`trigger_schedule`].

@@ -8,8 +8,8 @@ use super::{
     knowledge_index, knowledge_retrieval, loop_,
 };
 use super::{
-    answer, assigner, choice, document_extractor, end, if_else, list_operator, llm, parameter_extractor,
-    question_classifier, speech, start, step, template_transform, tool, user_interaction,
+    answer, assigner, choice, document_extractor, end, if_else, list_operator, llm, moderation,
+    parameter_extractor, question_classifier, speech, start, step, template_transform, tool, user_interaction,
     variable_aggregator,
 };
 use crate::dsl::Problems;
@@ -60,6 +60,7 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             knowledge_index::KnowledgeIndexData::parse(data, problems).map(NodeData::KnowledgeIndex)
         }
         NodeKind::Speech => speech::SpeechData::parse(data, problems).map(NodeData::Speech),
+        NodeKind::Moderation => moderation::ModerationData::parse(data, problems).map(NodeData::Moderation),
         NodeKind::TriggerWebhook => {
             TriggerWebhookData::parse(data, problems).map(|data| NodeData::TriggerWebhook(Box::new(data)))
         }
@@ -123,6 +124,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Datasource(data) => data.mentions(&mut mentions),
         NodeData::KnowledgeIndex(data) => data.mentions(&mut mentions),
         NodeData::Speech(data) => data.mentions(&mut mentions),
+        NodeData::Moderation(data) => data.mentions(&mut mentions),
         NodeData::Choice(data) => data.mentions(&mut mentions),
         NodeData::Step(data) => data.mentions(&mut mentions),
         NodeData::ContextProcessor(data) => data.mentions(&mut mentions),

@@ -157,6 +157,7 @@ async fn projected(state: &ApiState, record: &RunRecord) -> Result<Projection, A
     let (render, graph) = renderer(state, record).await?;
     let mut projection = Projection::new(facts(state, record, &render).await?, graph);
     projection.set_totals(Totals::of(record));
+    projection.withhold(state.submitter.withheld(record, &render).await?);
     let mut after = EntryId::ZERO;
     loop {
         let events = state.store.events(record.id, after, PAGE).await?;

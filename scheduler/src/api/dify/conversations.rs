@@ -137,7 +137,7 @@ async fn first_query(
     let first = under_way.into_iter().next();
     let first = first.ok_or_else(|| ApiError::not_found("Message Not Exists."))?;
     let (render, _) = renderer(state, &first).await?;
-    Ok(query(&turns::turn(&*state.store, &render, first).await?))
+    Ok(query(&turns::turn(&*state.store, &render, &state.submitter, first).await?))
 }
 
 fn to_json(id: &str, fields: &HashMap<String, String>) -> Json {

@@ -28,7 +28,8 @@ pub async fn show(
     let inputs = Json::Object(facts(&state, &record, &render).await?.inputs).to_string();
     let mut outputs = record.outputs.clone();
     render.outputs(&mut outputs).await?;
-    clean_outputs(render.features(), &mut outputs);
+    let withheld = state.submitter.withheld(&record, &render).await?;
+    clean_outputs(render.features(), withheld.as_deref(), &mut outputs);
     Ok(JsonBody(json!({
         "id": record.id.to_string(),
         "workflow_id": record.version,

@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::dsl::features::{SPEECH_TO_TEXT, SUGGESTED, TEXT_TO_SPEECH, is_served};
 use tidemill_common::nodes::start::InputField;
 use tidemill_common::store::App;
+use tidemill_common::value::JsonMap;
 
 use super::annotations;
 use crate::api::ApiState;
@@ -54,8 +55,7 @@ pub async fn parameters(
         "opening_statement": feature("opening_statement", "".into()),
         "suggested_questions": feature("suggested_questions", json!([])),
         "suggested_questions_after_answer": {"enabled": is_served(&graph.features, SUGGESTED, served)},
-        // Always off: nothing is checked, even when the settings allow such apps.
-        "sensitive_word_avoidance": {"enabled": false},
+        "sensitive_word_avoidance": moderation(&state, &graph.features),
     });
     for name in FEATURES {
         shown[name] = feature(name, json!({"enabled": false}));
@@ -68,6 +68,13 @@ pub async fn parameters(
     shown["annotation_reply"] = json!({"enabled": annotations::in_force(&state, &app)?.is_some()});
     shown["user_input_form"] = form.into();
     Ok(JsonBody(shown))
+}
+
+/// The feature as the file has it if it is served: the settings may allow apps without it.
+fn moderation(state: &ApiState, features: &JsonMap) -> Json {
+    let is_served = state.workflows.moderation(features).is_some();
+    let given = features.get("sensitive_word_avoidance").filter(|_| is_served);
+    given.cloned().unwrap_or_else(|| json!({"enabled": is_served}))
 }
 
 fn workflow_of(state: &ApiState, app: &Arc<App>) -> Result<Arc<Workflow>, ApiError> {

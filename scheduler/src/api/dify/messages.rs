@@ -34,7 +34,7 @@ pub async fn list(
     let mut turns = user_conversation.turns(&state).await?;
     for record in under_way {
         let (render, _) = renderer(&state, &record).await?;
-        turns.push(turns::turn(&*state.store, &render, record).await?);
+        turns.push(turns::turn(&*state.store, &render, &state.submitter, record).await?);
     }
     turns::sort(&mut turns);
     let end = match given(&params, "first_id") {

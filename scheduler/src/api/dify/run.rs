@@ -59,8 +59,9 @@ async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, Api
         return Err(ApiError::unavailable(message));
     }
     let (render, _) = renderer(state, &record).await?;
+    let withheld = state.submitter.withheld(&record, &render).await?;
     render.outputs(&mut record.outputs).await?;
-    clean_outputs(render.features(), &mut record.outputs);
+    clean_outputs(render.features(), withheld.as_deref(), &mut record.outputs);
     let data = json!({
         "id": id,
         "workflow_id": record.version,

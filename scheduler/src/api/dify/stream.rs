@@ -92,6 +92,7 @@ impl Stream {
         let (render, graph) = renderer(state, &record).await?;
         let mut projection = Projection::new(facts(state, &record, &render).await?, graph);
         projection.set_totals(Totals::of(&record));
+        projection.withhold(state.submitter.withheld(&record, &render).await?);
         let mut event = end_of(&record);
         render.event(&mut event).await?;
         let frames: Vec<Bytes> =
@@ -144,6 +145,9 @@ impl Stream {
             let is_pause = event.kind == kind::GRAPH_RUN_PAUSED;
             if event.is_terminal() || (is_pause && (is_sent || self.snapshot.is_some())) {
                 self.read_totals().await?;
+            }
+            if event.is_terminal() {
+                self.projection.withhold(self.state.submitter.withheld(&self.record, &self.render).await?);
             }
             if is_sent {
                 payloads.extend(self.projection.project(&event));

@@ -10,6 +10,7 @@ mod output;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value as Json, json};
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, CrashPoint};
@@ -24,10 +25,13 @@ use crate::background::turns::output::ShownOutput;
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
 use crate::shards::lease::Lease;
+use crate::submit::Submitter;
 use crate::workflows::{GraphError, Workflows};
 
 /// The pause between two looks for unsettled turns.
 const POLL_PAUSE: Duration = Duration::from_secs(5);
+/// Turns that are settled at the same time.
+const AT_ONCE: usize = 16;
 
 /// The reason why a turn could not be settled.
 #[derive(Debug, thiserror::Error)]
@@ -58,11 +62,11 @@ impl TurnSettler {
     }
 
     /// Serves the shards that this process owns, until `stop` is set.
-    pub async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
+    pub async fn run(self, lease: Arc<Lease>, submitter: Arc<Submitter>, mut stop: Receiver<bool>) {
         while !*stop.borrow() {
             let shards = lease.shards();
             if !shards.is_empty()
-                && let Err(error) = self.settle_waiting(&shards).await
+                && let Err(error) = self.settle_waiting(&shards, &submitter).await
             {
                 tracing::warn!(%error, "turns of conversations cannot be stored yet");
             }
@@ -73,26 +77,34 @@ impl TurnSettler {
         }
     }
 
-    async fn settle_waiting(&self, shards: &[tidemill_common::ids::ShardId]) -> Result<(), StoreError> {
-        for run in self.store.unsettled(shards).await? {
-            match self.settle(run).await {
-                Ok(()) => {}
-                Err(SettleError::Store(error)) => return Err(error),
-                Err(error) => {
-                    // A later try would fail too, so the conversation continues without this turn.
-                    tracing::error!(%run, %error, "a turn of a conversation is lost, because its run cannot be read");
-                    self.store.nothing_to_settle(run).await?;
-                }
-            }
-        }
-        Ok(())
+    async fn settle_waiting(
+        &self,
+        shards: &[tidemill_common::ids::ShardId],
+        submitter: &Submitter,
+    ) -> Result<(), StoreError> {
+        // At the same time: a turn may have to wait for the verdict of a server.
+        let turns = stream::iter(self.store.unsettled(shards).await?).map(Ok);
+        turns.try_for_each_concurrent(AT_ONCE, |run| self.settle_or_drop(run, submitter)).await
     }
 
-    /// Stores the turn of an ended run, unless this was done before.
+    async fn settle_or_drop(&self, run: RunId, submitter: &Submitter) -> Result<(), StoreError> {
+        match self.settle(run, submitter).await {
+            Ok(()) => Ok(()),
+            Err(SettleError::Store(error)) => Err(error),
+            Err(error) => {
+                // A later try would fail too, so the conversation continues without this turn.
+                tracing::error!(%run, %error, "a turn of a conversation is lost, because its run cannot be read");
+                self.store.nothing_to_settle(run).await
+            }
+        }
+    }
+
+    /// Stores the turn of an ended run, unless this was done before. The submitter may have to ask a server whether the
+    /// answer is acceptable.
     ///
     /// # Errors
     /// See [`SettleError`]. The call can be repeated.
-    pub async fn settle(&self, run: RunId) -> Result<(), SettleError> {
+    pub async fn settle(&self, run: RunId, submitter: &Submitter) -> Result<(), SettleError> {
         if !self.store.is_unsettled(run).await? {
             return Ok(());
         }
@@ -114,7 +126,7 @@ impl TurnSettler {
             copies: conversation_copies(&workflow.graph, conversation),
         };
         let render = Renderer::new(self.store.clone(), shard, workflow.graph.clone(), &self.config.compat);
-        let turn = turn(&*self.store, &render, record).await?.to_string();
+        let turn = turn(&*self.store, &render, submitter, record).await?.to_string();
         crash::pass(CrashPoint::TurnMade);
         let is_kept = self.store.settle_turn(&Settling { conversation, run, turn }).await?;
         crash::pass(CrashPoint::TurnKept);
@@ -128,8 +140,10 @@ impl TurnSettler {
 pub(crate) async fn turn(
     store: &dyn Runs,
     render: &Renderer,
+    submitter: &Submitter,
     mut record: RunRecord,
 ) -> Result<Json, StoreError> {
+    let withheld = submitter.withheld(&record, render).await?;
     let output = match record.status {
         RunStatus::Scheduled | RunStatus::Running | RunStatus::Failed => ShownOutput::default(),
         RunStatus::Paused | RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {
@@ -142,7 +156,7 @@ pub(crate) async fn turn(
     let mut turn = json!({
         "id": record.id.to_string(),
         "query": sys.get("query").cloned().unwrap_or_else(|| "".into()),
-        "answer": output.text(),
+        "answer": withheld.unwrap_or_else(|| output.text()),
         "inputs": record.inputs,
         "status": record.status.name(),
         "created_at": record.created_at.seconds(),
@@ -152,7 +166,7 @@ pub(crate) async fn turn(
     if let Some(files) = files {
         turn["files"] = files.clone().into();
     }
-    let resources = output.resources();
+    let resources = output.resources(render.graph());
     if !resources.is_empty() {
         turn["resources"] = resources.into();
     }

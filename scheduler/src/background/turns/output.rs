@@ -1,6 +1,7 @@
 //! Collects the text that a run has shown, from its events.
 
 use serde_json::Value as Json;
+use tidemill_common::graph::Graph;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::store::{Runs, StoreError};
 
@@ -25,8 +26,8 @@ impl ShownOutput {
     }
 
     /// The knowledge sources of the text.
-    pub(super) fn resources(&self) -> Vec<Json> {
-        self.sources.all()
+    pub(super) fn resources(&self, graph: &Graph) -> Vec<Json> {
+        self.sources.shown(graph)
     }
 }
 

@@ -2,6 +2,8 @@
 //! `message`, and the end is sent twice: once for the message and once for the run.
 
 use serde_json::{Value as Json, json};
+use tidemill_common::dsl::features;
+use tidemill_common::graph::Graph;
 use tidemill_common::wire::event::{EventRecord, kind};
 use uuid::Uuid;
 
@@ -43,8 +45,12 @@ impl Sources {
         }
     }
 
-    /// All sources, in the order of their first report.
-    pub fn all(&self) -> Vec<Json> {
+    /// All sources, in the order of their first report, if the app shows them. A bare graph has no such switch, and
+    /// shows them.
+    pub fn shown(&self, graph: &Graph) -> Vec<Json> {
+        if !graph.is_bare && !features::is_switched_on(&graph.features, "retriever_resource") {
+            return Vec::new();
+        }
         self.0.iter().flat_map(|(_, sources)| sources.iter().cloned()).collect()
     }
 }
@@ -139,7 +145,7 @@ impl Projection {
     pub fn metadata(&self) -> Json {
         json!({
             "annotation_reply": self.run.answered_by.and_then(AnsweredBy::annotation).map(annotation_reply),
-            "retriever_resources": self.gathered.sources.all(),
+            "retriever_resources": self.gathered.sources.shown(&self.graph),
             "usage": self.gathered.usage.to_json(),
         })
     }

@@ -2,6 +2,8 @@
 //! now or later, sees the same: when the text that it shows has a keyword, the preset response replaces the whole text,
 //! and no more text is sent.
 //!
+//! A server's verdict ([`Projection::withhold`]) comes at the end of the run: then the whole text is replaced.
+//!
 //! From then on, texts with a keyword are replaced in all other events too. The end of a run, and of the nodes that give
 //! its answer, is always checked, because a workflow may give texts that it has not streamed.
 
@@ -23,6 +25,8 @@ pub(crate) struct Moderated {
     /// The end of the text so far, in which a keyword may have begun.
     tail: String,
     is_flagged: bool,
+    /// The text by which a server's verdict replaces the answer, at the end.
+    withheld: Option<String>,
 }
 
 #[derive(Debug)]
@@ -42,19 +46,20 @@ impl Moderated {
         Self { rules, ..Self::default() }
     }
 
-    /// True when answers are not checked.
+    /// True when answers are not checked by keywords, and no server has flagged the answer.
     pub(crate) fn is_off(&self) -> bool {
-        self.rules.is_none()
+        self.rules.is_none() && self.withheld.is_none()
     }
 
     /// The text that replaces the whole answer, once it is flagged.
     pub(crate) fn text(&self) -> Option<&str> {
-        self.rules.as_ref().filter(|_| self.is_flagged).map(|rules| rules.preset.as_str())
+        let by_keyword = self.rules.as_ref().filter(|_| self.is_flagged).map(|rules| rules.preset.as_str());
+        self.withheld.as_deref().or(by_keyword)
     }
 
     /// The reason why the text is replaced; empty while it is not flagged.
     pub(super) fn reason(&self) -> &'static str {
-        if self.is_flagged { OUTPUT_MODERATION } else { "" }
+        if self.text().is_some() { OUTPUT_MODERATION } else { "" }
     }
 
     /// Looks at a piece at the end of the text. Returns true when it makes the text flagged.
@@ -101,15 +106,37 @@ impl Moderated {
     }
 }
 
-/// Replaces flagged texts in the outputs of a run of a workflow with these features.
-pub(crate) fn clean_outputs(features: &JsonMap, outputs: &mut JsonMap) {
+/// Replaces flagged texts in the outputs of a run of a workflow with these features. `withheld` is the text by which a
+/// server's verdict replaces them.
+pub(crate) fn clean_outputs(features: &JsonMap, withheld: Option<&str>, outputs: &mut JsonMap) {
+    if let Some(text) = withheld {
+        return outputs.values_mut().for_each(|value| replace(value, text));
+    }
     let moderated = Moderated::of(features);
     if !moderated.is_off() {
         outputs.values_mut().for_each(|value| moderated.clean(value));
     }
 }
 
+/// Replaces all texts, but not those of files.
+fn replace(value: &mut Json, by: &str) {
+    match value {
+        Json::String(text) => by.clone_into(text),
+        Json::Array(items) => items.iter_mut().for_each(|item| replace(item, by)),
+        Json::Object(fields) if !fields.contains_key("dify_model_identity") => {
+            fields.values_mut().for_each(|field| replace(field, by));
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => {}
+    }
+}
+
 impl Projection {
+    /// Replaces the answer at the end of the run by this text, which a server's verdict demands. Call it before the last
+    /// event is projected.
+    pub(crate) fn withhold(&mut self, text: Option<String>) {
+        self.moderated.withheld = text;
+    }
+
     /// The payloads that are sent for an event in place of these.
     pub(super) fn moderate(&mut self, record: &EventRecord, mut payloads: Vec<Json>) -> Vec<Json> {
         let was_flagged = self.moderated.is_flagged;
@@ -120,6 +147,14 @@ impl Projection {
         }
         if was_flagged && is_text {
             return Vec::new();
+        }
+        if let Some(text) = self.moderated.withheld.clone() {
+            for payload in &mut payloads {
+                if let Some(outputs) = payload.pointer_mut("/data/outputs") {
+                    replace(outputs, &text);
+                }
+            }
+            return std::iter::once(self.text_replace()).chain(payloads).collect();
         }
         if was_flagged || self.gives_answer(record) {
             payloads.iter_mut().for_each(|payload| self.clean(payload));
@@ -195,10 +230,12 @@ mod tests {
     #[test]
     fn texts_with_a_keyword_are_replaced_at_any_depth() {
         let mut outputs = json!({"text": "a BOMB", "n": 1, "list": ["ok", {"deep": "bombs"}]});
-        clean_outputs(&features("bomb"), outputs.as_object_mut().unwrap());
+        clean_outputs(&features("bomb"), None, outputs.as_object_mut().unwrap());
         assert_eq!(outputs, json!({"text": "Sorry.", "n": 1, "list": ["ok", {"deep": "Sorry."}]}));
         let mut outputs = json!({"text": "a BOMB"});
-        clean_outputs(&JsonMap::new(), outputs.as_object_mut().unwrap());
+        clean_outputs(&JsonMap::new(), None, outputs.as_object_mut().unwrap());
         assert_eq!(outputs, json!({"text": "a BOMB"}));
+        clean_outputs(&JsonMap::new(), Some("No."), outputs.as_object_mut().unwrap());
+        assert_eq!(outputs, json!({"text": "No."}));
     }
 }

@@ -376,6 +376,9 @@ fn a_pause_contains_its_forms_completely() {
 #[test]
 fn sources_that_are_reported_again_count_once() {
     let mut chat = projection();
+    let mut graph = (*chat.graph).clone();
+    graph.features.insert("retriever_resource".into(), json!({"enabled": true}));
+    chat.graph = graph.into();
     chat.run.chat = Some(super::ChatFacts { conversation_id: "c".into() });
     let report = |id: &str, passages: &[&str]| {
         let data =
@@ -387,4 +390,8 @@ fn sources_that_are_reported_again_count_once() {
         [report("e1", &["a", "b"]), report("e2", &["a"]), report("e1", &["a", "b"]), report("e3", &[])];
     projected(&mut chat, &events);
     assert_eq!(chat.metadata()["retriever_resources"], json!(["a", "b", "a"]));
+    let mut graph = (*chat.graph).clone();
+    graph.features.insert("retriever_resource".into(), json!({"enabled": false}));
+    chat.graph = graph.into();
+    assert_eq!(chat.metadata()["retriever_resources"], json!([]), "an app that does not show them");
 }

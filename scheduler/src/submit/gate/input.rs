@@ -4,6 +4,8 @@ use tidemill_common::dsl::moderation::{Checker, Keywords, Moderation};
 use tidemill_common::value::pyrepr::str_of;
 use tidemill_common::value::{JsonMap, Segment};
 
+use super::asking::{Asked, For, about_inputs};
+use crate::submit::inner::InnerError;
 use crate::submit::{Submission, SubmitError, Submitter};
 
 /// The decision about inputs and question.
@@ -26,12 +28,24 @@ impl Submitter {
         moderation: &Moderation,
         inputs: &[(String, Segment)],
         query: &str,
-        _submission: &Submission,
+        submission: &Submission,
     ) -> Result<Verdict, SubmitError> {
         let Some(preset) = &moderation.inputs else { return Ok(Verdict::Passed) };
         match &moderation.by {
             Checker::Keywords(words) => Ok(by_keywords(words, inputs, query, preset)),
-            Checker::OpenAi | Checker::Api(_) => Ok(Verdict::Passed),
+            by @ (Checker::OpenAi | Checker::Api(_)) => {
+                let inputs = inputs.iter().map(|(name, input)| (name.clone(), input.value.clone())).collect();
+                let app = submission.workflow.app_id().unwrap_or_default();
+                let (user, key) = (submission.user.as_str(), submission.key.as_deref());
+                let asked = Asked::Inputs { inputs: &inputs, query };
+                let answer = self.ask_moderation(by, asked, For { app: &app, user, key, run: None }).await;
+                match answer {
+                    Ok(answer) => Ok(about_inputs(by, &answer, preset)),
+                    Err(InnerError::Submit(error)) => Err(error),
+                    // As on Dify, nothing runs unchecked.
+                    Err(error) => Err(SubmitError::ModerationFailed(error.to_string())),
+                }
+            }
         }
     }
 }

@@ -7,7 +7,9 @@
 //! For an app without such features the gate only looks at the features in memory.
 
 mod annotation;
+mod asking;
 mod input;
+mod output;
 
 use std::sync::Arc;
 
@@ -61,7 +63,9 @@ impl Submitter {
         submission: &mut Submission,
         prepared: &mut Prepared,
     ) -> Result<(), SubmitError> {
-        let Some(moderation) = self.workflows.moderation(&prepared.workflow.graph) else { return Ok(()) };
+        let Some(moderation) = self.workflows.moderation(&prepared.workflow.graph.features) else {
+            return Ok(());
+        };
         let query = question(submission);
         match self.check_inputs(&moderation, &prepared.inputs, &query, submission).await? {
             Verdict::Passed => Ok(()),

@@ -60,6 +60,7 @@ fn pure() -> Vec<Case> {
             "document-extractor",
             json!({"variable_selector": ["t", "output"], "is_array_file": false}),
         ),
+        Case::node("moderation", json!({"order_variable_selector": ["t", "output"]})),
         Case::node(
             "knowledge-index",
             json!({"chunk_structure": "text_model", "index_chunk_variable_selector": ["t", "output"],

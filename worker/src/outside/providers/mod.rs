@@ -139,6 +139,15 @@ pub trait ModelProvider: fmt::Debug + Send + Sync {
         let _ = spoken;
         Err(ModelError::lacking(label, model, SPEECH))
     }
+
+    /// Returns true if the API's moderation flags the text.
+    ///
+    /// # Errors
+    /// As [`ModelProvider::stream_chat`], and for an API without moderation.
+    async fn moderate(&self, label: &str, model: &str, text: &str) -> Result<bool, ModelError> {
+        let _ = text;
+        Err(ModelError::lacking(label, model, "moderation"))
+    }
 }
 
 #[cfg(test)]

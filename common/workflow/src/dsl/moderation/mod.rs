@@ -23,7 +23,7 @@ const SPELLINGS: [&str; 3] = ["sensitive_word_avoidance", "sensitiveWordAvoidanc
 /// The types of moderation besides keywords that an installation serves. By default none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Served {
-    /// A provider for OpenAI's moderation is set.
+    /// A model for OpenAI's moderation is set.
     pub openai: bool,
     /// The ids of the API extensions that are set.
     pub extensions: Vec<String>,
@@ -33,8 +33,7 @@ impl Served {
     fn serves(&self, by: &Checker) -> Result<(), String> {
         match by {
             Checker::OpenAi if !self.openai => {
-                Err("its type `openai_moderation` needs the setting features.moderation_openai_provider"
-                    .into())
+                Err("its type `openai_moderation` needs the setting features.moderation_openai_model".into())
             }
             Checker::Api(id) if !self.extensions.contains(id) => Err(format!(
                 "its API extension {id:?} needs an address in the settings: features.moderation_extensions"
@@ -254,7 +253,7 @@ mod tests {
         let served = |openai: bool, extension: &str| Served { openai, extensions: vec![extension.into()] };
         for (name, served, named) in [
             ("openai_moderation", served(true, ""), None),
-            ("openai_moderation", served(false, "e1"), Some("features.moderation_openai_provider")),
+            ("openai_moderation", served(false, "e1"), Some("features.moderation_openai_model")),
             ("api", served(false, "e1"), None),
             ("api", served(true, "e2"), Some("features.moderation_extensions")),
         ] {

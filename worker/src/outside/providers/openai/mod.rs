@@ -1,10 +1,12 @@
-//! A client of OpenAI-compatible APIs: chat, completions, embeddings, rerank, speech. Azure only has other addresses.
+//! A client of OpenAI-compatible APIs: chat, completions, embeddings, rerank, moderation, speech. Azure only has other
+//! addresses.
 //!
 //! `body` writes a chat request, `parts` the files in it, `chunks` reads the stream, and `vectors` handles embeddings
 //! and rerank. [`crate::outside::providers::api`] sends the requests.
 
 mod body;
 mod chunks;
+mod moderations;
 mod parts;
 mod vectors;
 
@@ -128,6 +130,15 @@ impl ModelProvider for OpenAi {
         let post = Post { label, url, body, framing: Framing::Sse, stream: false };
         let max = usize::try_from(spoken.bytes_max).unwrap_or(usize::MAX);
         self.api.fetch(&post, JSON, max).await
+    }
+
+    async fn moderate(&self, label: &str, model: &str, text: &str) -> Result<bool, ModelError> {
+        if let Addresses::Azure(_) = self.addresses {
+            return Err(ModelError::lacking(label, model, "moderation"));
+        }
+        let (url, model) = self.address("moderations", model);
+        let answer = self.api.ask(label, url, &moderations::body(model, text)).await?;
+        moderations::read(label, &answer)
     }
 }
 

@@ -216,6 +216,14 @@ impl Model {
         self.client.speak(&self.label, self.sent_name(), spoken).await
     }
 
+    /// Returns true if the provider's moderation flags the text.
+    ///
+    /// # Errors
+    /// An error of the provider.
+    pub async fn moderate(&self, text: &str) -> Result<bool, ModelError> {
+        self.client.moderate(&self.label, self.sent_name(), text).await
+    }
+
     fn sent_name(&self) -> &str {
         self.settings.send_as.as_deref().unwrap_or(&self.name)
     }
