@@ -59,6 +59,12 @@ impl FormTokens {
         format!("{}{hex}", run.uuid().simple())
     }
 
+    /// The end of an API key that a repeated request gets again: it follows from the app, so it is not stored.
+    pub fn key_of_app(&self, app: &str) -> String {
+        let hash = hmac_sha256(self.secret.as_bytes(), format!("API key of app\n{app}").as_bytes());
+        hash.iter().take(PART / 2).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// True when the token belongs to the pause. Takes the same time for every wrong token.
     pub fn is_of(&self, token: &str, run: RunId, pause: &str) -> bool {
         let expected = self.token(run, pause);

@@ -1,7 +1,8 @@
 //! Runs as people and clients read them: [`record`] and [`render`] read a run, [`pauses`] and [`forms`] what it waits
-//! for, [`waiting`] the queues that its nodes wait in, [`projection`] its events in Dify's form.
+//! for, [`waiting`] the queues that its nodes wait in, [`projection`] its events in Dify's form, [`ids`] its names there.
 
 pub mod forms;
+pub mod ids;
 pub mod pauses;
 pub mod projection;
 pub mod record;

@@ -6,8 +6,11 @@ use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::{Caller, RunStatus};
+use tidemill_common::store::REMOVED_FIELD;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::{self, WireError};
+
+use crate::runs::ids::{end_user_uuid, workflow_uuid};
 
 /// A run. Values are in their stored form; [`crate::runs::render`] opens them.
 #[derive(Debug, Clone)]
@@ -22,6 +25,8 @@ pub struct RunRecord {
     pub version: String,
     pub app: Option<String>,
     pub conversation_id: Option<String>,
+    /// Its conversation was removed: `/v1` does not show the run any more.
+    pub is_removed: bool,
     /// The user who started the run.
     pub user: String,
     /// The time of submission.
@@ -78,6 +83,7 @@ impl RunRecord {
             version: text("version").ok_or_else(|| malformed("version is missing".into()))?,
             app: text("app"),
             conversation_id: text("conversation_id"),
+            is_removed: fields.contains_key(REMOVED_FIELD),
             user: text("user").unwrap_or_default(),
             created_at: time("created_at").unwrap_or_default(),
             started_at: time("started_at"),
@@ -97,6 +103,19 @@ impl RunRecord {
             sys: map("sys")?,
             outputs: map("outputs")?,
         })
+    }
+
+    /// The id of its workflow under `/v1`: a UUID for a run of an app.
+    pub fn workflow_id(&self) -> String {
+        match &self.app {
+            Some(app) => workflow_uuid(app, &self.version).to_string(),
+            None => self.version.clone(),
+        }
+    }
+
+    /// The id of its user under `/v1`.
+    pub fn end_user_id(&self) -> String {
+        end_user_uuid(self.app.as_deref().unwrap_or_default(), &self.user).to_string()
     }
 
     /// Seconds from the beginning to the end, or to now.

@@ -6,6 +6,7 @@ pub(crate) mod chat;
 mod clock;
 pub mod commands;
 pub(crate) mod conversation;
+mod end_users;
 mod error;
 pub(crate) mod files;
 mod given;
@@ -35,6 +36,7 @@ use tidemill_common::wire;
 use tokio::sync::OnceCell;
 
 use self::clock::StoreClock;
+use self::end_users::EndUsers;
 use self::error::unknown_option;
 use self::prepare::Prepared;
 use self::remote_files::RemoteFiles;
@@ -62,6 +64,7 @@ pub struct Submitter {
     pub budgets: Budgets,
     /// Asks what the remote files of requests and answers are.
     pub(crate) remote_files: RemoteFiles,
+    end_users: EndUsers,
     /// The storage of uploads.
     pub(crate) uploads: UploadPlace,
 }
@@ -73,7 +76,8 @@ impl Submitter {
         let budgets = Budgets::new(store.clone());
         let (remote_files, meta, clock) = (RemoteFiles::new(&config), OnceCell::new(), StoreClock::default());
         let uploads = UploadPlace::new(&config.files);
-        Self { budgets, store, config, workflows, meta, clock, turns, remote_files, uploads }
+        let end_users = EndUsers::new(store.clone(), &config);
+        Self { end_users, budgets, store, config, workflows, meta, clock, turns, remote_files, uploads }
     }
 
     /// Creates the run, or finds the one that the same request created before. When this returns `Ok`, the run will be
@@ -82,7 +86,18 @@ impl Submitter {
     /// # Errors
     /// See [`SubmitError`]; nothing was created then, except perhaps when the store did not answer. Under an
     /// idempotency key the request can be repeated safely.
-    pub async fn submit(&self, mut submission: Submission) -> Result<Submitted, SubmitError> {
+    pub async fn submit(&self, submission: Submission) -> Result<Submitted, SubmitError> {
+        // A sub-workflow run is started by its caller, not by the user.
+        let app = match &submission.workflow {
+            WorkflowSource::App(app) if submission.called.is_none() => app.clone(),
+            WorkflowSource::App(_) | WorkflowSource::Text(_) => return self.submit_noted(submission).await,
+        };
+        let user = submission.user.clone();
+        let (submitted, ()) = tokio::join!(self.submit_noted(submission), self.end_users.note(&app, &user));
+        submitted
+    }
+
+    async fn submit_noted(&self, mut submission: Submission) -> Result<Submitted, SubmitError> {
         let prepared = self.prepare(&mut submission).await?;
         let run = match self.reserve(&submission).await? {
             Reservation::New(run) => run,

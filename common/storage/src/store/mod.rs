@@ -6,6 +6,7 @@
 //! what holds when it returns.
 
 mod app_keys;
+mod app_records;
 mod call;
 mod catalog;
 mod conversation;
@@ -27,6 +28,7 @@ mod shards;
 mod trigger;
 
 pub use app_keys::{AppKey, KeyNote, Revoked};
+pub use app_records::{AppRecords, AppVersion, EndUser, Feedback, REMOVED_FIELD};
 pub use call::{Called, Refusal, WaitingCall};
 pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
 pub use conversation::{

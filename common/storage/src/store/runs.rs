@@ -6,10 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId, DeadLetter,
-    DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, FromSchedule, KeyCost, KnowledgeBases,
-    ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated, Rating, Refusal,
-    Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
+    AppKey, AppRecords, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId,
+    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, FromSchedule, KeyCost,
+    KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated, Rating,
+    Refusal, Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
     unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
@@ -197,6 +197,8 @@ pub enum Reserved {
 pub trait Runs: Send + Sync {
     /// The store of knowledge bases.
     fn knowledge(&self) -> &dyn KnowledgeBases;
+    /// The store of versions, users and ratings of apps.
+    fn app_records(&self) -> &dyn AppRecords;
     /// The live workers and the queues.
     fn fleet(&self) -> &dyn Fleet;
     /// Checks the server; an error when it cannot hold runs safely.

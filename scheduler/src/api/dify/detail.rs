@@ -29,7 +29,7 @@ pub async fn show(
     render.outputs(&mut outputs).await?;
     Ok(JsonBody(json!({
         "id": record.id.to_string(),
-        "workflow_id": record.version,
+        "workflow_id": record.workflow_id(),
         "status": record.status.name(),
         "inputs": inputs,
         "outputs": outputs,

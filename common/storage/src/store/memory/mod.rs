@@ -6,6 +6,7 @@
 //! is atomic like a script. Server features are left out: only leases, blobs and idempotency keys expire.
 
 mod app_keys;
+mod app_records;
 mod calls;
 mod catalog;
 mod commit;
@@ -71,6 +72,7 @@ struct Namespace {
     queue_names: std::collections::BTreeSet<String>,
     apps: BTreeMap<String, App>,
     keys: app_keys::AppKeys,
+    records_of_apps: app_records::Records,
     budgets: BTreeMap<String, String>,
     triggers: BTreeMap<String, triggers::StoredTrigger>,
     reserved: BTreeMap<String, Reservation>,

@@ -10,9 +10,9 @@ use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
 use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
 use crate::store::{
-    Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyNote,
-    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
+    Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange, ConversationRef, Created,
+    DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
+    KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
     ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, shard_of,
 };
@@ -97,6 +97,10 @@ impl Inner {
 #[async_trait]
 impl Runs for MemoryStore {
     fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
+    fn app_records(&self) -> &dyn AppRecords {
         self
     }
 

@@ -7,6 +7,7 @@ pub mod keys;
 pub mod scripts;
 
 mod app_keys;
+mod app_records;
 mod blobs;
 mod calls;
 mod catalog;

@@ -10,9 +10,9 @@ use super::RedisStore;
 use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
-    Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyNote,
-    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
+    Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange, ConversationRef, Created,
+    DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
+    KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
     ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, unreadable_events,
 };
@@ -55,6 +55,10 @@ impl RedisStore {
 #[async_trait]
 impl Runs for RedisStore {
     fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
+    fn app_records(&self) -> &dyn AppRecords {
         self
     }
 
