@@ -113,10 +113,13 @@ impl Identity {
         };
         let id = app_uuid(reserved).to_string();
         let tokens = state.forms.tokens(&*state.store).await?;
-        let key = Some(app_key_ending(&tokens.key_of_app(&id)));
+        let key = app_key_ending(&tokens.key_of_app(&id, state.config.scheduler.admin_key.as_str()));
         // The process that reserved the key may have died before it made the app: then it is made now.
         let made_before = if is_repeated { state.store.app(&id).await? } else { None };
-        Ok(Self { id, key, made_before })
+        // The key may have been revoked since, or the admin key changed.
+        let is_lost =
+            made_before.is_some() && state.store.app_of_key(&sha256_hex(&key)).await?.as_ref() != Some(&id);
+        Ok(Self { id, key: (!is_lost).then_some(key), made_before })
     }
 }
 
