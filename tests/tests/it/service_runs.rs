@@ -19,7 +19,7 @@ async fn quiet() -> (tidemill_mock_llm::Running, System) {
     (model, system)
 }
 
-/// A workflow whose output `q` is this text.
+/// A workflow whose output `a` is this text; `x` in it is the input `city`.
 fn saying(text: &str) -> Flow {
     Flow::new("start -> a -> end").inputs(&["city"]).template("a", text, "city")
 }
@@ -63,10 +63,10 @@ fn error(answer: &HttpResponse) -> (u16, String, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pinned_version_runs_though_the_app_has_a_newer_one() {
     let (_model, system) = quiet().await;
-    let first = publish(&system, None, &saying("old {{ city }}")).await;
+    let first = publish(&system, None, &saying("old {{ x }}")).await;
     let (id, key) = (text(&first.body["id"]), text(&first.body["key"]));
     let app = system.client.with_key(Some(&key));
-    let second = publish(&system, Some(&id), &saying("new {{ city }}")).await;
+    let second = publish(&system, Some(&id), &saying("new {{ x }}")).await;
     assert_eq!((first.status, second.status), (201, 200), "a new version makes nothing: {}", second.text);
     let versions = system.client.get(&format!("/api/v1/apps/{id}/versions")).await;
     let listed = versions.body["data"].as_array().cloned().unwrap_or_default();
@@ -92,7 +92,7 @@ async fn a_pinned_version_runs_though_the_app_has_a_newer_one() {
     ] {
         let answer = run(&app, &format!("/v1/workflows/{version}/run"), "u1", "Bonn").await;
         let data = &answer.body["data"];
-        assert_eq!((&data["outputs"]["q"], &data["workflow_id"]), (&json!(says), shown), "{}", answer.text);
+        assert_eq!((&data["outputs"]["a"], &data["workflow_id"]), (&json!(says), shown), "{}", answer.text);
         let detail = app.get(&format!("/v1/workflows/run/{}", text(&data["id"]))).await;
         assert_eq!(&detail.body["workflow_id"], shown, "{}", detail.text);
         assert!(
@@ -102,7 +102,7 @@ async fn a_pinned_version_runs_though_the_app_has_a_newer_one() {
         );
     }
     let newest = run(&app, "/v1/workflows/run", "u1", "Bonn").await;
-    assert_eq!(newest.body["data"]["outputs"]["q"], "new Bonn", "{}", newest.text);
+    assert_eq!(newest.body["data"]["outputs"]["a"], "new Bonn", "{}", newest.text);
     let native = system.client.run(&text(&newest.body["data"]["id"])).await;
     assert_eq!(&native["version"], new_hash, "our own API has the hash");
     let body = json!({"inputs": {"city": "Bonn"}, "user": "u1", "response_mode": "streaming"});
@@ -111,7 +111,7 @@ async fn a_pinned_version_runs_though_the_app_has_a_newer_one() {
         streamed.iter().map(|it| &it["data"]["workflow_id"]).filter(|it| !it.is_null()).collect();
     assert_eq!(of_version, [old_id, old_id], "{streamed:#?}");
 
-    let other = publish(&system, None, &saying("other {{ city }}")).await;
+    let other = publish(&system, None, &saying("other {{ x }}")).await;
     let malformed =
         |id: &str| (400, "bad_request".to_string(), format!("Invalid workflow_id format: '{id}'. "));
     let gone = |id: &str| (404, "not_found".to_string(), format!("Workflow not found with id: {id}"));
@@ -153,8 +153,8 @@ async fn a_chat_message_may_pin_a_version() {
 #[tokio::test(flavor = "multi_thread")]
 async fn logs_list_the_runs_of_the_app_by_user_status_time_and_keyword() {
     let (_model, system) = quiet().await;
-    let (id, app) = system.client.register(&saying("in {{ city }}")).await;
-    let (_, other) = system.client.register(&saying("elsewhere {{ city }}")).await;
+    let (id, app) = system.client.register(&saying("in {{ x }}")).await;
+    let (_, other) = system.client.register(&saying("elsewhere {{ x }}")).await;
     let (_, failing) =
         system.client.register(&Flow::new("start -> a -> end").template("a", "{{ 1 / 0 }}", "q")).await;
     for (user, city) in [("ada", "Bonn"), ("bob", "Köln"), ("ada", "Trier")] {
@@ -231,7 +231,7 @@ async fn logs_list_the_runs_of_the_app_by_user_status_time_and_keyword() {
 async fn logs_look_at_no_more_runs_than_the_settings_allow() {
     let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
     let system = system(&[("scheduler.logs_scanned_max", "2")], &model).await;
-    let (_, app) = system.client.register(&saying("in {{ city }}")).await;
+    let (_, app) = system.client.register(&saying("in {{ x }}")).await;
     for city in ["Bonn", "Essen", "Trier"] {
         assert_eq!(run(&app, "/v1/workflows/run", "ada", city).await.status, 200);
     }
@@ -242,8 +242,8 @@ async fn logs_look_at_no_more_runs_than_the_settings_allow() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_user_is_found_by_the_id_in_events_by_its_own_app_only() {
     let (_model, system) = quiet().await;
-    let (_, app) = system.client.register(&saying("in {{ city }}")).await;
-    let (_, other) = system.client.register(&saying("in {{ city }}")).await;
+    let (_, app) = system.client.register(&saying("in {{ x }}")).await;
+    let (_, other) = system.client.register(&saying("in {{ x }}")).await;
     let body = json!({"inputs": {"city": "Bonn"}, "user": "ada", "response_mode": "streaming"});
     let streamed = events(&app, "/v1/workflows/run", &body).await;
     let by = &streamed.last().expect("there are events")["data"]["created_by"];
@@ -337,6 +337,37 @@ async fn a_removed_conversation_leaves_nothing_of_its_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_under_way_is_streamed_to_its_end_and_removed_after_its_conversation() {
+    let model = llm::slow(&llm::many_pieces(40).iter().map(String::as_str).collect::<Vec<_>>(), 50).await;
+    let system = system(&[], &model).await;
+    let flow = Flow::new("start -> llm -> answer").prompt("llm", "{{#sys.query#}}");
+    let (_, app) = system.client.register(&flow.answer("answer", "{{#llm.text#}}")).await;
+    let body = json!({"query": "q", "inputs": {}, "user": "ada", "response_mode": "streaming"});
+    let request = app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
+    let mut stream = app.open(request.body(body.to_string())).await;
+    let mut begun = Json::Null;
+    while begun["event"] != "message" {
+        let data = stream.next().await.expect("the stream goes on").data.unwrap_or_default();
+        begun = serde_json::from_str(&data).unwrap_or_default();
+    }
+    let (message, conversation) = (text(&begun["message_id"]), text(&begun["conversation_id"]));
+    let path = format!("/v1/conversations/{conversation}");
+    let removal = app.request(Method::DELETE, &path).header("content-type", "application/json");
+    assert_eq!(app.send(removal.body(json!({"user": "ada"}).to_string())).await.status, 204);
+    assert_eq!(app.get(&format!("/v1/workflows/run/{message}")).await.status, 404, "hidden at once");
+    let mut last = Json::Null;
+    while let Some(next) = stream.next().await {
+        last = next.data.and_then(|data| serde_json::from_str(&data).ok()).unwrap_or(last);
+    }
+    assert_eq!((&last["event"], &last["data"]["status"]), (&json!("workflow_finished"), &json!("succeeded")));
+    until("its run to be removed", LONG, async || {
+        let left = system.cluster.redis.cli(&["--scan", "--pattern", &format!("*{message}*")]);
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_request_for_an_app_makes_no_second_one() {
     let (_model, system) = quiet().await;
     let publish = async |flow: &Flow, key: &str| {
@@ -345,7 +376,7 @@ async fn a_repeated_request_for_an_app_makes_no_second_one() {
             system.client.request(Method::POST, "/api/v1/apps").header("content-type", "application/json");
         system.client.send(request.header("idempotency-key", key).body(body)).await
     };
-    let flow = saying("in {{ city }}");
+    let flow = saying("in {{ x }}");
     let (first, again) = (publish(&flow, "k1").await, publish(&flow, "k1").await);
     assert_eq!((first.status, again.status), (201, 200), "{}", again.text);
     assert_eq!((&first.body["id"], &first.body["key"]), (&again.body["id"], &again.body["key"]));
