@@ -12,6 +12,9 @@ use tidemill_common::wire::{self, WireError};
 
 use crate::runs::ids::{end_user_uuid, workflow_uuid};
 
+/// The field of a run with the hash of its app's version, where the graph is another one.
+pub const PUBLISHED_FIELD: &str = "published";
+
 /// A run. Values are in their stored form; [`crate::runs::render`] opens them.
 #[derive(Debug, Clone)]
 pub struct RunRecord {
@@ -23,6 +26,8 @@ pub struct RunRecord {
     pub mode: String,
     /// The hash of the graph.
     pub version: String,
+    /// The hash of the app's version, if options of the run have added steps around it.
+    pub published: Option<String>,
     pub app: Option<String>,
     pub conversation_id: Option<String>,
     /// Its conversation was removed: `/v1` does not show the run any more.
@@ -81,6 +86,7 @@ impl RunRecord {
             workflow: text("workflow").unwrap_or_default(),
             mode: text("mode").unwrap_or_default(),
             version: text("version").ok_or_else(|| malformed("version is missing".into()))?,
+            published: text(PUBLISHED_FIELD),
             app: text("app"),
             conversation_id: text("conversation_id"),
             is_removed: fields.contains_key(REMOVED_FIELD),
@@ -105,10 +111,15 @@ impl RunRecord {
         })
     }
 
+    /// The hash of the version that was published.
+    pub fn published_version(&self) -> &str {
+        self.published.as_ref().unwrap_or(&self.version)
+    }
+
     /// The id of its workflow under `/v1`: a UUID for a run of an app.
     pub fn workflow_id(&self) -> String {
         match &self.app {
-            Some(app) => workflow_uuid(app, &self.version).to_string(),
+            Some(app) => workflow_uuid(app, self.published_version()).to_string(),
             None => self.version.clone(),
         }
     }

@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, CrashPoint};
+use tidemill_common::graph::Graph;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
 use tidemill_common::store::{Created, Meta, NewRun, Reserved, Runs, StoreError, scheduled_run};
@@ -43,6 +44,7 @@ use self::remote_files::RemoteFiles;
 use self::uploads::UploadPlace;
 use crate::background::budgets::Budgets;
 use crate::background::turns::{SettleError, TurnSettler};
+use crate::runs::record::PUBLISHED_FIELD;
 use crate::submit::blobs::BlobWriter;
 use crate::workflows::Workflows;
 
@@ -165,7 +167,11 @@ impl Submitter {
         let new = NewRun {
             id: run,
             graph: (graph.hash.to_string(), workflow.document.clone()),
-            fields: wire::state::head_fields(&head, graph).into_iter().chain(submission.host).collect(),
+            fields: wire::state::head_fields(&head, graph)
+                .into_iter()
+                .chain(submission.host)
+                .chain(published(&submission.workflow, graph))
+                .collect(),
             kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
             queues: graph.queues(),
@@ -284,6 +290,16 @@ impl Submitter {
         let Some(fields) = self.store.run_fields(run).await? else { return Ok(None) };
         let status = fields.get("status").and_then(|s| RunStatus::from_name(s));
         Ok(Some((status.unwrap_or(RunStatus::Scheduled), fields.get("conversation_id").cloned())))
+    }
+}
+
+/// The version of the app that a run is of, if its options have added steps around that.
+fn published(source: &WorkflowSource, graph: &Graph) -> Option<(&'static str, String)> {
+    match source {
+        WorkflowSource::App(app) if app.version != *graph.hash.0 => {
+            Some((PUBLISHED_FIELD, app.version.clone()))
+        }
+        WorkflowSource::App(_) | WorkflowSource::Text(_) => None,
     }
 }
 

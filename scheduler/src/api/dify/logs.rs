@@ -56,7 +56,7 @@ pub async fn list(
         // A run may be removed between the two reads.
         let Some(fields) = state.store.run_fields(*run).await? else { continue };
         let record = RunRecord::read(*run, &fields)?;
-        let published = versions.get(&record.version).copied();
+        let published = versions.get(record.published_version()).copied();
         data.push(entry(&app, &record, published.unwrap_or(Timestamp::from_millis(app.created_at_ms))));
     }
     let total = found.len();
