@@ -158,6 +158,13 @@ pub const JOBS_COUNTED_MAX: usize = 5000;
 /// Retention of a conversation after its last write, in seconds (`conversation_retention_seconds`): thirty
 /// days.
 pub const CONVERSATION_SECONDS: u64 = 30 * 24 * 3600;
+/// Most ratings of an app that are listed, on each shard and in all; the newest ones.
+pub const FEEDBACKS_MAX: usize = 10_000;
+/// Most runs that a request for the logs of an app looks at (`logs_scanned_max`). There is no index by app, because it
+/// would cost a write at each start of a run.
+pub const LOGS_SCANNED_MAX: usize = 10_000;
+/// Most users of apps that a scheduler remembers as noted.
+pub const END_USERS_KNOWN_MAX: usize = 10_000;
 /// Most turns stored of a conversation: twice as many as a run receives.
 pub const CONVERSATION_TURNS_MAX: usize = 1000;
 /// Largest inputs shown with a conversation, in bytes: the API reads lists of conversations whole.

@@ -78,6 +78,8 @@ pub struct SchedulerConfig {
     pub remote_files_ms: u64,
     /// Most files of a request whose servers are asked.
     pub remote_files_max: usize,
+    /// Most runs that a request for the logs of an app looks at.
+    pub logs_scanned_max: usize,
 }
 
 impl SchedulerConfig {
@@ -123,6 +125,7 @@ impl Default for SchedulerConfig {
             repair_seconds: 60,
             remote_files_ms: limits::REMOTE_FILES_MS,
             remote_files_max: limits::REMOTE_FILES_MAX,
+            logs_scanned_max: limits::LOGS_SCANNED_MAX,
         }
     }
 }

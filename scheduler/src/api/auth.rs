@@ -47,6 +47,12 @@ pub fn new_app_key() -> String {
     format!("{KEY_BEGINS}{}", uuid::Uuid::new_v4().simple())
 }
 
+/// The key of an app that was made under an idempotency key. `end` is derived from the app, so that a repeated request
+/// gets the same key.
+pub fn app_key_ending(end: &str) -> String {
+    format!("{KEY_BEGINS}{end}")
+}
+
 /// Passes on requests with the admin key.
 ///
 /// # Errors

@@ -59,6 +59,14 @@ impl FormTokens {
         format!("{}{hex}", run.uuid().simple())
     }
 
+    /// The end of an API key that a repeated request gets again: it follows from the app, so it is not stored. The
+    /// secret keeps the admin key from being guessed by it, and the admin key keeps it from readers of the store.
+    pub fn key_of_app(&self, app: &str, admin_key: &str) -> String {
+        let text = format!("API key of app\n{app}\n{admin_key}");
+        let hash = hmac_sha256(self.secret.as_bytes(), text.as_bytes());
+        hash.iter().take(PART / 2).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// True when the token belongs to the pause. Takes the same time for every wrong token.
     pub fn is_of(&self, token: &str, run: RunId, pause: &str) -> bool {
         let expected = self.token(run, pause);

@@ -6,10 +6,15 @@ use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::{Caller, RunStatus};
+use tidemill_common::store::REMOVED_FIELD;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::{self, WireError};
 
 use crate::runs::answered::{ANSWERED_BY, AnsweredBy};
+use crate::runs::ids::{end_user_uuid, workflow_uuid};
+
+/// The field of a run with the hash of its app's version, where the graph is another one.
+pub const PUBLISHED_FIELD: &str = "published";
 
 /// A run. Values are in their stored form; [`crate::runs::render`] opens them.
 #[derive(Debug, Clone)]
@@ -22,8 +27,12 @@ pub struct RunRecord {
     pub mode: String,
     /// The hash of the graph.
     pub version: String,
+    /// The hash of the app's version, if options of the run have added steps around it.
+    pub published: Option<String>,
     pub app: Option<String>,
     pub conversation_id: Option<String>,
+    /// Its conversation was removed: `/v1` does not show the run any more.
+    pub is_removed: bool,
     /// The user who started the run.
     pub user: String,
     /// The time of submission.
@@ -82,8 +91,10 @@ impl RunRecord {
             workflow: text("workflow").unwrap_or_default(),
             mode: text("mode").unwrap_or_default(),
             version: text("version").ok_or_else(|| malformed("version is missing".into()))?,
+            published: text(PUBLISHED_FIELD),
             app: text("app"),
             conversation_id: text("conversation_id"),
+            is_removed: fields.contains_key(REMOVED_FIELD),
             user: text("user").unwrap_or_default(),
             created_at: time("created_at").unwrap_or_default(),
             started_at: time("started_at"),
@@ -105,6 +116,24 @@ impl RunRecord {
             sys: map("sys")?,
             outputs: map("outputs")?,
         })
+    }
+
+    /// The hash of the version that was published.
+    pub fn published_version(&self) -> &str {
+        self.published.as_ref().unwrap_or(&self.version)
+    }
+
+    /// The id of its workflow under `/v1`: a UUID for a run of an app.
+    pub fn workflow_id(&self) -> String {
+        match &self.app {
+            Some(app) => workflow_uuid(app, self.published_version()).to_string(),
+            None => self.version.clone(),
+        }
+    }
+
+    /// The id of its user under `/v1`.
+    pub fn end_user_id(&self) -> String {
+        end_user_uuid(self.app.as_deref().unwrap_or_default(), &self.user).to_string()
     }
 
     /// Seconds from the beginning to the end, or to now.

@@ -7,6 +7,7 @@ pub(crate) mod chat;
 mod clock;
 pub mod commands;
 pub(crate) mod conversation;
+mod end_users;
 mod error;
 pub(crate) mod files;
 pub(crate) mod gate;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, CrashPoint};
+use tidemill_common::graph::Graph;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
 use tidemill_common::store::{Created, Meta, NewRun, Reserved, Runs, StoreError, scheduled_run};
@@ -38,6 +40,7 @@ use tidemill_common::wire;
 use tokio::sync::OnceCell;
 
 use self::clock::StoreClock;
+use self::end_users::EndUsers;
 use self::error::unknown_option;
 use self::gate::Gate;
 use self::inner::BuiltIn;
@@ -46,6 +49,7 @@ use self::remote_files::RemoteFiles;
 use self::uploads::UploadPlace;
 use crate::background::budgets::Budgets;
 use crate::background::turns::{SettleError, TurnSettler};
+use crate::runs::record::PUBLISHED_FIELD;
 use crate::submit::blobs::BlobWriter;
 use crate::workflows::Workflows;
 
@@ -68,6 +72,7 @@ pub struct Submitter {
     pub budgets: Budgets,
     /// Asks what the remote files of requests and answers are.
     pub(crate) remote_files: RemoteFiles,
+    end_users: EndUsers,
     /// The storage of uploads.
     pub(crate) uploads: UploadPlace,
     /// Built-in files that are ready for runs.
@@ -82,7 +87,21 @@ impl Submitter {
         let (remote_files, meta, clock) = (RemoteFiles::new(&config), OnceCell::new(), StoreClock::default());
         let (uploads, gate) = (UploadPlace::new(&config.files), Gate::default());
         let built_in = BuiltIn::default();
-        Self { budgets, store, config, workflows, meta, clock, gate, turns, remote_files, uploads, built_in }
+        let end_users = EndUsers::new(store.clone(), &config);
+        Self {
+            budgets,
+            store,
+            config,
+            workflows,
+            meta,
+            clock,
+            gate,
+            turns,
+            remote_files,
+            end_users,
+            uploads,
+            built_in,
+        }
     }
 
     /// Creates the run, or finds the one that the same request created before. When this returns `Ok`, the run will be
@@ -91,7 +110,18 @@ impl Submitter {
     /// # Errors
     /// See [`SubmitError`]; nothing was created then, except perhaps when the store did not answer. Under an
     /// idempotency key the request can be repeated safely.
-    pub async fn submit(&self, mut submission: Submission) -> Result<Submitted, SubmitError> {
+    pub async fn submit(&self, submission: Submission) -> Result<Submitted, SubmitError> {
+        // A sub-workflow run is started by its caller, not by the user.
+        let app = match &submission.workflow {
+            WorkflowSource::App(app) if submission.called.is_none() => app.clone(),
+            WorkflowSource::App(_) | WorkflowSource::Text(_) => return self.submit_noted(submission).await,
+        };
+        let user = submission.user.clone();
+        let (submitted, ()) = tokio::join!(self.submit_noted(submission), self.end_users.note(&app, &user));
+        submitted
+    }
+
+    async fn submit_noted(&self, mut submission: Submission) -> Result<Submitted, SubmitError> {
         let mut prepared = self.prepare(&mut submission).await?;
         let run = match self.reserve(&submission).await? {
             Reservation::New(run) => run,
@@ -167,6 +197,7 @@ impl Submitter {
                 .into_iter()
                 .chain(submission.host)
                 .chain(answered_by)
+                .chain(published(&submission.workflow, graph))
                 .collect(),
             kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
@@ -291,6 +322,16 @@ impl Submitter {
         let Some(fields) = self.store.run_fields(run).await? else { return Ok(None) };
         let status = fields.get("status").and_then(|s| RunStatus::from_name(s));
         Ok(Some((status.unwrap_or(RunStatus::Scheduled), fields.get("conversation_id").cloned())))
+    }
+}
+
+/// The version of the app that a run is of, if its options have added steps around that.
+fn published(source: &WorkflowSource, graph: &Graph) -> Option<(&'static str, String)> {
+    match source {
+        WorkflowSource::App(app) if app.version != *graph.hash.0 => {
+            Some((PUBLISHED_FIELD, app.version.clone()))
+        }
+        WorkflowSource::App(_) | WorkflowSource::Text(_) => None,
     }
 }
 

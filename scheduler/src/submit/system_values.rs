@@ -9,6 +9,7 @@ use tidemill_common::nodes::llm::history;
 use tidemill_common::value::{JsonMap, Segment};
 
 use super::host::HostField;
+use crate::runs::ids::workflow_uuid;
 use crate::submit::WorkflowSource;
 
 const QUERY: &str = "query";
@@ -97,6 +98,14 @@ fn reads(graph: &Graph, name: &str) -> bool {
     graph.nodes.iter().any(|node| node.mentions.iter().any(|(of, read)| is_it(of, read)))
 }
 
+/// As on Dify, a UUID for an app; the hash for a workflow that came as text.
+fn workflow_id(graph: &Graph, source: &WorkflowSource) -> String {
+    match source {
+        WorkflowSource::App(app) => workflow_uuid(&app.id, &app.version).to_string(),
+        WorkflowSource::Text(_) => graph.hash.to_string(),
+    }
+}
+
 fn standard(graph: &Graph, about: About<'_>) -> JsonMap {
     let mut values = JsonMap::new();
     let mut set = |name: &str, value: Json| values.insert(name.into(), value);
@@ -110,7 +119,7 @@ fn standard(graph: &Graph, about: About<'_>) -> JsonMap {
     }
     set("user_id", about.user.into());
     set("app_id", about.source.app_id().map_or(Json::Null, Json::String));
-    set("workflow_id", graph.hash.to_string().into());
+    set("workflow_id", workflow_id(graph, about.source).into());
     set("workflow_run_id", about.run.to_string().into());
     set("files", json!(about.files));
     match graph.mode {

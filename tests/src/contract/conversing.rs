@@ -241,6 +241,7 @@ pub(super) async fn a_rating_is_removed_with_its_turn(s: Subject) -> Outcome {
         conversation: chat("chat", user),
         message: run_id(1),
         rating: rating.map(str::to_string),
+        at: created_at(1),
     };
     same("nothing yet", store.rate_message(&rating("u", None)).await?, Rated::Absent)?;
     same("another user", store.rate_message(&rating("v", Some("1"))).await?, Rated::Unknown)?;

@@ -6,6 +6,7 @@
 
 mod annotating;
 mod app_keys;
+mod app_records;
 mod calling;
 mod cataloguing;
 mod claims;
@@ -111,6 +112,12 @@ cases! {
         a_revoked_key_opens_nothing_and_stays_listed,
         a_new_version_of_an_app_brings_no_key_back,
         a_revoked_key_keeps_its_spending_and_budget,
+    },
+    app_records::{
+        versions_of_an_app_stay_with_their_first_time,
+        a_user_is_noted_with_its_first_and_its_last_time,
+        ratings_are_listed_under_their_app,
+        runs_of_a_removed_conversation_are_hidden_and_removed,
     },
     inbox::{
         facts_are_read_in_order_from_a_cursor,

@@ -60,6 +60,7 @@ mod scratch_folder;
 mod sealing;
 mod secrets;
 mod service_api_table;
+mod service_runs;
 mod settings_mistakes;
 mod sizes;
 mod snapshots;

@@ -77,6 +77,7 @@ pub struct Rating {
     pub message: RunId,
     /// JSON; `None` removes the rating.
     pub rating: Option<String>,
+    pub at: Timestamp,
 }
 
 /// The result of rating a message.

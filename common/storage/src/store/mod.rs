@@ -7,6 +7,7 @@
 
 mod annotations;
 mod app_keys;
+mod app_records;
 mod call;
 mod catalog;
 mod conversation;
@@ -29,6 +30,7 @@ mod trigger;
 
 pub use annotations::{Annotation, AnnotationAdded, Annotations};
 pub use app_keys::{AppKey, KeyNote, Revoked};
+pub use app_records::{AppRecords, AppVersion, EndUser, Feedback, REMOVED_FIELD};
 pub use call::{Called, Refusal, WaitingCall};
 pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
 pub use conversation::{

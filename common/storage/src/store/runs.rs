@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Annotations, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId,
+    Annotations, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId, AppRecords,
     DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, FromSchedule, KeyCost,
     KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated, Rating,
     Refusal, Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
@@ -201,6 +201,8 @@ pub trait Runs: Send + Sync {
     fn knowledge(&self) -> &dyn KnowledgeBases;
     /// The store of annotations.
     fn annotations(&self) -> &dyn Annotations;
+    /// The store of versions, users and ratings of apps.
+    fn app_records(&self) -> &dyn AppRecords;
     /// The live workers and the queues.
     fn fleet(&self) -> &dyn Fleet;
     /// Checks the server; an error when it cannot hold runs safely.

@@ -14,7 +14,7 @@ use tidemill_common::store::App;
 use tidemill_common::wire::event::{EventRecord, kind};
 use tokio::time::Instant;
 
-use super::find;
+use super::find_any;
 use super::stream::{Stream, Wanted};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -68,14 +68,14 @@ pub(super) async fn begin(
         Err(error) => return Err(error.into()),
     };
     let lost = || ApiError::unavailable("the store lost the run; try again");
-    let record = find(state, app, submitted.run).await?.ok_or_else(lost)?;
+    let record = find_any(state, app, submitted.run).await?.ok_or_else(lost)?;
     match mode {
         Mode::Streaming => {
             Stream::answer(state, record, After::Start, Wanted::default()).await.map(StartOutcome::Answered)
         }
         Mode::Blocking => {
             let pause = wait_for_end(state, submitted.run).await;
-            let record = find(state, app, submitted.run).await?.ok_or_else(lost)?;
+            let record = find_any(state, app, submitted.run).await?.ok_or_else(lost)?;
             Ok(match pause {
                 Some(pause) if record.status == RunStatus::Paused => StartOutcome::Paused(record, pause),
                 Some(_) | None => StartOutcome::Waited(record),
@@ -88,7 +88,7 @@ pub(super) async fn begin(
 pub(super) fn pause_data(record: &RunRecord, totals: Totals, pause: &Json) -> Json {
     json!({
         "id": record.id.to_string(),
-        "workflow_id": record.version,
+        "workflow_id": record.workflow_id(),
         "status": record.status.name(),
         "paused_nodes": pause["paused_nodes"],
         "reasons": pause["reasons"],

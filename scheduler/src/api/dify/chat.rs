@@ -11,7 +11,8 @@ use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::EventRecord;
 
 use super::answer::{Mode, StartOutcome, begin, pause_data};
-use super::{check_chat, facts, find, renderer, stop, totals_so_far, truth, user_of};
+use super::versions::pinned;
+use super::{check_chat, facts, find_any, renderer, stop, totals_so_far, truth, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
@@ -43,6 +44,7 @@ pub async fn send(
     let inputs = take_object(&mut map, "inputs")?;
     let mode = Mode::of(take_text(&mut map, "response_mode")?.as_deref())?;
     let inputs = inputs.ok_or_else(|| ApiError::invalid_param("inputs is required"))?;
+    let app = pinned(&state, app, take_text(&mut map, "workflow_id")?.as_deref()).await?;
     let submission = Submission {
         files: take_list(&mut map, "files")?,
         only_known_conversation: !conversation.is_empty(),
@@ -74,7 +76,7 @@ pub async fn stop(
     let user = user_of(&body.dify_object()?)?;
     check_chat(&app)?;
     if let Ok(run) = id.run()
-        && find(&state, &app, run).await?.is_some_and(|record| record.user == user)
+        && find_any(&state, &app, run).await?.is_some_and(|record| record.user == user)
     {
         stop::send(&state, run).await?;
     }

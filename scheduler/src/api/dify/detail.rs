@@ -32,7 +32,7 @@ pub async fn show(
     clean_outputs(render.features(), withheld.as_deref(), &mut outputs);
     Ok(JsonBody(json!({
         "id": record.id.to_string(),
-        "workflow_id": record.version,
+        "workflow_id": record.workflow_id(),
         "status": record.status.name(),
         "inputs": inputs,
         "outputs": outputs,

@@ -1,6 +1,7 @@
 //! `POST /v1/messages/{id}/feedbacks`: a user's rating of an answer.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
@@ -36,12 +37,17 @@ pub async fn rate(
         return Err(ApiError::invalid_param(message));
     }
     let (message, user_conversation) = find(&state, &app, &user, &id).await?;
-    let at = state.store.time().await?.millis();
-    let rating = rating.map(|rating| json!({"rating": rating, "content": content, "at": at}).to_string());
-    let rating = Rating { conversation: user_conversation.of, message, rating };
+    let at = state.store.time().await?;
+    let rating = rating.map(|rating| {
+        json!({"rating": rating, "content": content, "at": at.millis(), "user": user}).to_string()
+    });
+    let rating = Rating { conversation: user_conversation.of, message, rating, at };
     match state.store.rate_message(&rating).await? {
         Rated::Done => Ok(JsonBody(json!({"result": "success"}))),
-        Rated::Absent => Err(ApiError::invalid_param("rating cannot be None when feedback not exists")),
+        Rated::Absent => {
+            let message = "rating cannot be None when feedback not exists";
+            Err(ApiError::new(StatusCode::BAD_REQUEST, "message_feedback_rating_required", message))
+        }
         Rated::Unknown => Err(gone()),
     }
 }

@@ -3,13 +3,16 @@
 pub mod annotations;
 mod answer;
 pub mod audio;
+pub mod app_feedbacks;
 pub mod chat;
 pub mod conversations;
 pub mod detail;
+pub mod end_users;
 pub mod events;
 pub mod feedback;
 pub mod form;
 pub mod info;
+pub mod logs;
 pub mod messages;
 pub mod run;
 mod snapshot;
@@ -17,8 +20,10 @@ mod spoken;
 pub mod stop;
 mod stream;
 pub mod suggested;
+mod times;
 mod user_conversation;
 pub mod variables;
+mod versions;
 
 use std::sync::Arc;
 
@@ -70,6 +75,16 @@ fn limit_in(params: &Params) -> Result<usize, ApiError> {
     }
 }
 
+/// A number of at least 1 in a query.
+fn number_in(params: &Params, name: &str, default: usize, max: usize) -> Result<usize, ApiError> {
+    match given(params, name).map(str::parse::<usize>) {
+        None => Ok(default),
+        Some(Ok(number)) if (1..=max).contains(&number) => Ok(number),
+        Some(_) if max == usize::MAX => Err(ApiError::invalid_param(format!("{name} must be 1 or more"))),
+        Some(_) => Err(ApiError::invalid_param(format!("{name} must be from 1 to {max}"))),
+    }
+}
+
 /// Takes a Boolean out of a body.
 fn truth(body: &mut JsonMap, key: &str, default: bool) -> Result<bool, ApiError> {
     match body.remove(key) {
@@ -97,8 +112,13 @@ fn check_chat(app: &App) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::BAD_REQUEST, "not_chat_app", message))
 }
 
-/// A run, or `None` when it does not exist or belongs to another app.
+/// A run, or `None` when it does not exist, belongs to another app, or its conversation was removed.
 async fn find(state: &ApiState, app: &App, id: RunId) -> Result<Option<RunRecord>, ApiError> {
+    Ok(find_any(state, app, id).await?.filter(|record| !record.is_removed))
+}
+
+/// Like [`find`], also when its conversation was removed: for the request that started the run, and to stop it.
+async fn find_any(state: &ApiState, app: &App, id: RunId) -> Result<Option<RunRecord>, ApiError> {
     let Some(fields) = state.store.run_fields(id).await? else { return Ok(None) };
     let record = RunRecord::read(id, &fields)?;
     Ok(Some(record).filter(|record| record.app.as_ref() == Some(&app.id)))
@@ -121,9 +141,10 @@ async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Resul
     Ok(RunFacts {
         chat: chat.map(|conversation_id| ChatFacts { conversation_id }),
         id: record.id.to_string(),
-        workflow_id: record.version.clone(),
+        workflow_id: record.workflow_id(),
         user: record.user.clone(),
         answered_by: record.answered_by,
+        end_user_id: record.end_user_id(),
         inputs,
         created_at: record.created_at.seconds(),
         forms: Some(FormsOfRun { run: record.id, tokens: state.forms.tokens(&*state.store).await? }),

@@ -1,4 +1,6 @@
-//! `POST /v1/workflows/run`, blocking and streaming.
+//! `POST /v1/workflows/run` and `POST /v1/workflows/{workflow_id}/run`, blocking and streaming.
+
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -6,15 +8,17 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock};
+use tidemill_common::store::App;
 use tidemill_common::wire::event::EventRecord;
 
 use super::answer::{Mode, StartOutcome, begin, pause_data};
+use super::versions::pinned;
 use super::{check_mode, facts, renderer, totals_so_far, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
-use crate::api::request::{Body, take_list, take_object, take_text};
+use crate::api::request::{Body, IdInPath, take_list, take_object, take_text};
 use crate::runs::projection::{Projection, clean_outputs};
 use crate::runs::record::{RunRecord, whole_seconds};
 use crate::submit::{Submission, SystemValues, WorkflowSource};
@@ -27,9 +31,35 @@ use crate::submit::{Submission, SystemValues, WorkflowSource};
 pub async fn run(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
-    Extension(CallingKey(key_id)): Extension<CallingKey>,
+    Extension(CallingKey(key)): Extension<CallingKey>,
     headers: HeaderMap,
     body: Body,
+) -> Result<Response, ApiError> {
+    start(&state, app, key, None, &headers, &body).await
+}
+
+/// `POST /v1/workflows/{workflow_id}/run`: runs a version of the app.
+///
+/// # Errors
+/// As [`run`]; 400 for a malformed id of a version, 404 for an unknown one.
+pub async fn run_version(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    Extension(CallingKey(key)): Extension<CallingKey>,
+    IdInPath(version): IdInPath,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    start(&state, app, key, Some(&version), &headers, &body).await
+}
+
+async fn start(
+    state: &ApiState,
+    app: Arc<App>,
+    key: String,
+    version: Option<&str>,
+    headers: &HeaderMap,
+    body: &Body,
 ) -> Result<Response, ApiError> {
     let mut map = body.dify_object()?;
     let user = user_of(&map)?;
@@ -37,17 +67,22 @@ pub async fn run(
     let inputs = take_object(&mut map, "inputs")?;
     let mode = Mode::of(take_text(&mut map, "response_mode")?.as_deref())?;
     let inputs = inputs.ok_or_else(|| ApiError::invalid_param("inputs is required"))?;
+    let who = match version {
+        None => format!("app {}", app.id),
+        Some(version) => format!("app {} version {version}", app.id),
+    };
+    let app = pinned(state, app, version).await?;
     let submission = Submission {
         files: take_list(&mut map, "files")?,
-        key: Some(key_id),
+        key: Some(key),
         user,
-        idempotency: idempotency(&headers, &format!("app {}", app.id), &body)?,
+        idempotency: idempotency(headers, &who, body)?,
         ..Submission::of(WorkflowSource::App(app.clone()), SystemValues::Standard, inputs)
     };
-    match begin(&state, &app, mode, submission).await? {
+    match begin(state, &app, mode, submission).await? {
         StartOutcome::Answered(response) => Ok(response),
-        StartOutcome::Paused(record, pause) => paused(&state, record, &pause).await,
-        StartOutcome::Waited(record) => result(&state, record).await,
+        StartOutcome::Paused(record, pause) => paused(state, record, &pause).await,
+        StartOutcome::Waited(record) => result(state, record).await,
     }
 }
 
@@ -64,7 +99,7 @@ async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, Api
     clean_outputs(render.features(), withheld.as_deref(), &mut record.outputs);
     let data = json!({
         "id": id,
-        "workflow_id": record.version,
+        "workflow_id": record.workflow_id(),
         "status": record.status.name(),
         "outputs": record.outputs,
         "error": record.error,

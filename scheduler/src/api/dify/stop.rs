@@ -7,7 +7,7 @@ use tidemill_common::ids::RunId;
 use tidemill_common::store::RunCommand;
 use tidemill_common::wire::fact;
 
-use super::{check_mode, find, user_of};
+use super::{check_mode, find_any, user_of};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
@@ -29,7 +29,7 @@ pub async fn stop(
     user_of(&body.dify_object()?)?;
     check_mode(&app)?;
     if let Ok(run) = id.run()
-        && find(&state, &app, run).await?.is_some()
+        && find_any(&state, &app, run).await?.is_some()
     {
         send(&state, run).await?;
     }

@@ -81,6 +81,16 @@ impl UserConversation {
         Ok(in_order(&turns))
     }
 
+    /// The runs of the turns that are kept, and the newest ones.
+    pub(super) async fn runs(&self, state: &ApiState) -> Result<Vec<RunId>, ApiError> {
+        let turns = self.turns(state).await?;
+        let of_turns = turns.iter().filter_map(|turn| turn["id"].as_str()?.parse().ok());
+        let mut runs: Vec<RunId> = of_turns.chain(self.newest_runs()).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        Ok(runs)
+    }
+
     /// The newest runs, oldest first.
     pub(super) fn newest_runs(&self) -> impl Iterator<Item = RunId> {
         ["before", "last"].into_iter().filter_map(|name| self.fields.get(name)?.parse().ok())

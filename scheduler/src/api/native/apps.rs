@@ -4,30 +4,36 @@ use std::sync::Arc;
 
 use axum::Json as JsonBody;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value as Json, json};
-use tidemill_common::clock::{Clock, SystemClock};
+use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::dsl::Diagnostic;
-use tidemill_common::store::{App, Trigger, TriggerKind, key_id};
+use tidemill_common::ids::{RunId, ShardId};
+use tidemill_common::store::{App, Reserved, Trigger, TriggerChanges, TriggerKind, key_id};
 
 use crate::api::ApiState;
-use crate::api::auth::{new_app_key, sha256_hex};
+use crate::api::auth::{app_key_ending, new_app_key, sha256_hex};
 use crate::api::error::ApiError;
 use crate::api::hooks;
+use crate::api::native::submit::idempotency;
 use crate::api::native::{datasets_named, profiles_named};
 use crate::api::request::{Body, IdInPath, Params};
 use crate::background::triggers::register;
+use crate::runs::ids::{app_uuid, workflow_uuid};
+use crate::submit::SubmitError;
 use crate::workflows::import;
 
 /// `POST /api/v1/apps`: registers a workflow, or a new version of one. With `create` an unknown id is the id of the new
-/// app, so that a repeated request makes no second one. The key is in this response and never shown again.
+/// app, so that a repeated request makes no second one. The key is in this response and never shown again, except to a
+/// repetition under the same `Idempotency-Key`.
 ///
 /// # Errors
 /// 422 with all problems of the workflow, or with `strict` for an unknown profile; 404 for a new version of an unknown
-/// app; 400 for an id of a new app that is no UUID.
+/// app; 400 for an id of a new app that is no UUID; 409 for an `Idempotency-Key` of another request.
 pub async fn register(
     State(state): State<ApiState>,
     params: Params,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let (workflow, id) = workflow_of(&body);
@@ -39,11 +45,16 @@ pub async fn register(
     let graph = &workflow.graph;
     let of_profiles = profiles_named::unknown(&state, graph, params.truth("strict", false)?).await?;
     let of_datasets = datasets_named::unknown(&state, graph).await?;
-    let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+    let mut warnings: Vec<Json> = diagnostics.iter().map(Diagnostic::to_json).collect();
+    let identity = Identity::of(&state, &headers, &body, id, earlier.is_some()).await?;
+    if let Some(app) = identity.made_before {
+        warnings.extend(of_profiles.into_iter().chain(of_datasets));
+        return Ok((StatusCode::OK, JsonBody(answer(&app, identity.key.as_deref(), warnings))));
+    }
     let now = state.store.time().await?;
-    let registration = register::plan(&*state.store, graph, &id, earlier.as_ref(), now).await?;
+    let registration = register::plan(&*state.store, graph, &identity.id, earlier.as_ref(), now).await?;
     let app = App {
-        id,
+        id: identity.id,
         name: graph.name.clone(),
         mode: graph.mode.name().into(),
         version: graph.hash.to_string(),
@@ -52,19 +63,12 @@ pub async fn register(
         triggers: registration.triggers,
         annotation_reply: None,
     };
-    let key = earlier.is_none().then(new_app_key);
-    let key_hash = key.as_ref().map(sha256_hex);
-    state.store.put_app(&app, key_hash.as_deref(), &registration.changes).await?;
-    tracing::info!(app = app.id, version = app.version, is_new = earlier.is_none(), "app registered");
+    let key_hash = identity.key.as_ref().map(sha256_hex);
+    publish(&state, &app, earlier.as_ref(), key_hash.as_deref(), &registration.changes, now).await?;
     let of_triggers =
         registration.warnings.into_iter().map(|warning| json!({"severity": "warning", "message": warning}));
-    let warnings =
-        diagnostics.iter().map(Diagnostic::to_json).chain(of_triggers).chain(of_profiles).chain(of_datasets);
-    let warnings: Vec<Json> = warnings.collect();
-    let mut answer = json!({
-        "id": app.id, "name": app.name, "mode": app.mode, "version": app.version, "key": key,
-        "key_id": key_hash.as_deref().map(key_id), "warnings": warnings,
-    });
+    warnings.extend(of_triggers.chain(of_profiles).chain(of_datasets));
+    let mut answer = answer(&app, identity.key.as_deref(), warnings);
     if !registration.changes.put.is_empty() {
         let shown_trigger = |(trigger, _): &(Trigger, _)| {
             let path = (trigger.kind == TriggerKind::Webhook).then(|| hooks::path(&trigger.id));
@@ -72,7 +76,80 @@ pub async fn register(
         };
         answer["triggers"] = registration.changes.put.iter().map(shown_trigger).collect();
     }
-    Ok((StatusCode::CREATED, JsonBody(answer)))
+    let status = if earlier.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, JsonBody(answer)))
+}
+
+/// The id of the app that a request publishes, and the key of a new one.
+struct Identity {
+    id: String,
+    key: Option<String>,
+    /// The app that the same request made before, under its idempotency key.
+    made_before: Option<App>,
+}
+
+impl Identity {
+    async fn of(
+        state: &ApiState,
+        headers: &HeaderMap,
+        body: &Body,
+        id: Option<String>,
+        is_known: bool,
+    ) -> Result<Self, ApiError> {
+        // A request that names its app can be repeated anyway.
+        let reserving = match &id {
+            Some(_) => None,
+            None => idempotency(headers, "apps", body)?,
+        };
+        let Some(reserving) = reserving else {
+            let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+            return Ok(Self { id, key: (!is_known).then(new_app_key), made_before: None });
+        };
+        let fresh = RunId::generate(ShardId(0));
+        let reserved = state.store.reserve(&reserving.key_hash, &reserving.request_hash, fresh).await?;
+        let (reserved, is_repeated) = match reserved {
+            Reserved::Ours => (fresh, false),
+            Reserved::Same(earlier) => (earlier, true),
+            Reserved::Other => return Err(SubmitError::KeyTaken.into()),
+        };
+        let id = app_uuid(reserved).to_string();
+        let tokens = state.forms.tokens(&*state.store).await?;
+        let key = app_key_ending(&tokens.key_of_app(&id, state.config.scheduler.admin_key.as_str()));
+        // The process that reserved the key may have died before it made the app: then it is made now.
+        let made_before = if is_repeated { state.store.app(&id).await? } else { None };
+        // The key may have been revoked since, or the admin key changed.
+        let is_lost =
+            made_before.is_some() && state.store.app_of_key(&sha256_hex(&key)).await?.as_ref() != Some(&id);
+        Ok(Self { id, key: (!is_lost).then_some(key), made_before })
+    }
+}
+
+/// Stores the new version. It and the one before it can be pinned from then on.
+async fn publish(
+    state: &ApiState,
+    app: &App,
+    earlier: Option<&App>,
+    key_hash: Option<&str>,
+    changes: &TriggerChanges,
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    let records = state.store.app_records();
+    if let Some(earlier) = earlier {
+        // An older process did not keep it.
+        records.keep_version(earlier, Timestamp::from_millis(earlier.created_at_ms)).await?;
+    }
+    state.store.put_app(app, key_hash, changes).await?;
+    records.keep_version(app, now).await?;
+    tracing::info!(app = app.id, version = app.version, is_new = earlier.is_none(), "app registered");
+    Ok(())
+}
+
+fn answer(app: &App, key: Option<&str>, warnings: Vec<Json>) -> Json {
+    json!({
+        "id": app.id, "name": app.name, "mode": app.mode, "version": app.version,
+        "workflow_id": workflow_uuid(&app.id, &app.version), "key": key,
+        "key_id": key.map(|key| key_id(&sha256_hex(key))), "warnings": warnings,
+    })
 }
 
 /// Returns the app that gets a new version. `None` if the id is that of a new app.
@@ -120,6 +197,7 @@ pub(super) async fn find(state: &ApiState, id: &str) -> Result<Arc<App>, ApiErro
 fn to_json(app: &App) -> Json {
     json!({
         "id": app.id, "name": app.name, "mode": app.mode, "version": app.version,
+        "workflow_id": workflow_uuid(&app.id, &app.version),
         "created_at": app.created_at_ms as f64 / 1000.0,
     })
 }

@@ -22,3 +22,4 @@ pub mod snapshot;
 mod spending;
 pub mod submit;
 pub mod triggers;
+pub mod versions;

@@ -12,7 +12,7 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Annotations, Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created,
+    Annotations, Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, AppRecords,
     DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
     KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
@@ -101,6 +101,9 @@ impl Runs for FakeStore {
         &self.knowledge.0
     }
     fn annotations(&self) -> &dyn Annotations {
+        &self.knowledge.0
+    }
+    fn app_records(&self) -> &dyn AppRecords {
         &self.knowledge.0
     }
     fn fleet(&self) -> &dyn Fleet {

@@ -126,10 +126,16 @@ impl TurnSettler {
             copies: conversation_copies(&workflow.graph, conversation),
         };
         let render = Renderer::new(self.store.clone(), shard, workflow.graph.clone(), &self.config.compat);
+        let is_removed = record.is_removed;
         let turn = turn(&*self.store, &render, submitter, record).await?.to_string();
         crash::pass(CrashPoint::TurnMade);
-        let is_kept = self.store.settle_turn(&Settling { conversation, run, turn }).await?;
+        let settling = Settling { conversation, run, turn };
+        let is_kept = self.store.settle_turn(&settling).await?;
         crash::pass(CrashPoint::TurnKept);
+        if is_removed && !is_kept {
+            // Its conversation was removed while it ran.
+            self.store.app_records().forget_runs(&settling.conversation, &[run]).await?;
+        }
         tracing::debug!(%run, is_kept, "turn settled");
         Ok(())
     }

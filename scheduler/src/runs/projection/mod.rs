@@ -38,12 +38,14 @@ pub use crate::runs::projection::text::ShownText;
 pub struct RunFacts {
     /// The id of the run, which is also its `task_id`.
     pub id: String,
-    /// The version of the workflow: Dify's `workflow_id`.
+    /// The id of the workflow's version: Dify's `workflow_id`.
     pub workflow_id: String,
     /// The user who started the run.
     pub user: String,
     /// What answered in place of the app's workflow.
     pub(crate) answered_by: Option<AnsweredBy>,
+    /// The id of that user.
+    pub end_user_id: String,
     /// Inputs and system variables, as `workflow_started` shows them.
     pub inputs: JsonMap,
     /// The time of submission, in Unix seconds.

@@ -62,7 +62,7 @@ impl Projection {
             "elapsed_time": self.elapsed(record),
             "total_tokens": self.totals.tokens,
             "total_steps": self.totals.steps,
-            "created_by": {"id": self.run.user, "user": self.run.user},
+            "created_by": {"id": self.run.end_user_id, "user": self.run.user},
             "created_at": self.run.created_at,
             "finished_at": record.ts.div_euclid(1000),
             "exceptions_count": field(record, "exceptions_count", 0.into()),

@@ -17,6 +17,7 @@ fn projection() -> Projection {
         chat: None,
         id: "run-1".into(),
         workflow_id: "v1".into(),
+        end_user_id: "e-1".into(),
         user: "u".into(),
         answered_by: None,
         inputs: json!({"name": "Ada", "sys.user_id": "u"}).as_object().cloned().unwrap(),
@@ -76,7 +77,7 @@ fn a_run_begins_and_ends_with_every_key_in_difys_order() {
     );
     let file = r#"{"dify_model_identity":"__dify__file__","type":"image"}"#;
     let expected = format!(
-        r#"{{"id":"run-1","workflow_id":"v1","status":"succeeded","outputs":{{"text":"hi","pictures":[{file}]}},"error":null,"elapsed_time":2.5,"total_tokens":7,"total_steps":3,"created_by":{{"id":"u","user":"u"}},"created_at":1700000000,"finished_at":1700000004,"exceptions_count":0,"files":[{file}]}}"#
+        r#"{{"id":"run-1","workflow_id":"v1","status":"succeeded","outputs":{{"text":"hi","pictures":[{file}]}},"error":null,"elapsed_time":2.5,"total_tokens":7,"total_steps":3,"created_by":{{"id":"e-1","user":"u"}},"created_at":1700000000,"finished_at":1700000004,"exceptions_count":0,"files":[{file}]}}"#
     );
     assert_eq!(ended, [line("workflow_finished", &expected)]);
 }

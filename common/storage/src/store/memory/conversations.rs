@@ -144,7 +144,10 @@ pub(super) fn rate(shard: &mut Shard, it: &Rating, now: Timestamp) -> Rated {
     let message = it.message.to_string();
     match &it.rating {
         Some(rating) => {
-            kept.ratings.insert(message, rating.clone());
+            if kept.ratings.insert(message.clone(), rating.clone()).is_none() {
+                // As in Redis, times are whole milliseconds.
+                kept.rated_at.insert(message, Timestamp::from_millis(it.at.millis()));
+            }
             Rated::Done
         }
         None if kept.ratings.remove(&message).is_some() => Rated::Done,

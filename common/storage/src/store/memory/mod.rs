@@ -7,6 +7,7 @@
 
 mod annotations;
 mod app_keys;
+mod app_records;
 mod calls;
 mod catalog;
 mod commit;
@@ -72,6 +73,7 @@ struct Namespace {
     queue_names: std::collections::BTreeSet<String>,
     apps: BTreeMap<String, App>,
     keys: app_keys::AppKeys,
+    records_of_apps: app_records::Records,
     budgets: BTreeMap<String, String>,
     triggers: BTreeMap<String, triggers::StoredTrigger>,
     reserved: BTreeMap<String, Reservation>,

@@ -10,7 +10,7 @@ use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
 use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
 use crate::store::{
-    Annotations, Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created,
+    Annotations, Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, AppRecords,
     DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
     KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
@@ -101,6 +101,10 @@ impl Runs for MemoryStore {
     }
 
     fn annotations(&self) -> &dyn Annotations {
+        self
+    }
+
+    fn app_records(&self) -> &dyn AppRecords {
         self
     }
 

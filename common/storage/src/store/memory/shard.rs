@@ -53,6 +53,8 @@ pub(super) struct Conversation {
     pub(super) messages: Vec<String>,
     /// Ratings of messages.
     pub(super) ratings: HashMap<String, String>,
+    /// When each of these messages was first rated.
+    pub(super) rated_at: HashMap<String, Timestamp>,
     pub(super) began_at: Timestamp,
     pub(super) used_at: Timestamp,
     /// When it expires.

@@ -136,9 +136,12 @@ impl RedisStore {
 
     pub(super) async fn rate(&self, it: &Rating) -> Result<Rated, StoreError> {
         let of = &it.conversation;
-        let keys = [self.keys.conversation(of.shard, &of.id), self.keys.ratings(of.shard, &of.id)];
-        let rating = it.rating.as_deref().unwrap_or_default();
-        let list = args![&of.app, &of.user, it.message.to_string(), rating];
+        let (keys, shard) = (&self.keys, of.shard);
+        let keys =
+            [keys.conversation(shard, &of.id), keys.ratings(shard, &of.id), keys.feedbacks(shard, &of.app)];
+        let (message, rating) = (it.message.to_string(), it.rating.as_deref().unwrap_or_default());
+        let member = format!("{} {message}", of.id);
+        let list = args![&of.app, &of.user, message, rating, member, it.at.millis(), limits::FEEDBACKS_MAX];
         let word: String =
             self.connector.run("rating a message", &self.scripts.rate_message, &keys, &list).await?;
         match word.as_str() {

@@ -85,6 +85,18 @@ impl Keys {
     pub fn apps(&self) -> String {
         self.global("apps")
     }
+    /// hash: the versions of an app and when each was first published (ms)
+    pub fn app_versions(&self, id: &str) -> String {
+        self.global(&format!("app:{id}:versions"))
+    }
+    /// string: the document of a version of an app
+    pub fn app_version(&self, id: &str, version: &str) -> String {
+        self.global(&format!("app:{id}:version:{version}"))
+    }
+    /// hash EX: a user of an app
+    pub fn end_user(&self, id: &str) -> String {
+        self.global(&format!("end_user:{id}"))
+    }
     /// string: the app that a key opens, by the key's SHA-256
     pub fn api_key(&self, hash: &str) -> String {
         self.global(&format!("key:{hash}"))
@@ -288,6 +300,10 @@ impl Keys {
     /// hash: ratings of a conversation's messages
     pub fn ratings(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}:ratings"))
+    }
+    /// zset: `<conversation> <message>` of an app's ratings, by the first rating of the message (ms)
+    pub fn feedbacks(&self, shard: ShardId, app: &str) -> String {
+        self.shard(shard, &format!("feedbacks:{app}"))
     }
     /// zset: ids of a user's conversations with an app, by last use or begin (us). App and user are hashed
     /// (the first half of a SHA-256), because they may contain any character.

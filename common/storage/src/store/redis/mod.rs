@@ -8,6 +8,7 @@ pub mod scripts;
 
 mod annotations;
 mod app_keys;
+mod app_records;
 mod blobs;
 mod calls;
 mod catalog;

@@ -1,0 +1,182 @@
+//! Versions, users and ratings of apps in Redis, and reads over many runs.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+
+use super::RedisStore;
+use super::connection::{Arg, args};
+use crate::store::app_records::newest_first;
+use crate::store::{App, AppRecords, AppVersion, ConversationRef, EndUser, Feedback, Page, Runs, StoreError};
+use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::{RunId, ShardId};
+use tidemill_base::limits::FEEDBACKS_MAX;
+
+/// The most runs in one command or script.
+const RUNS_AT_ONCE: usize = 100;
+/// The most tries to fill a page of ratings while entries of ratings that are gone are found.
+const PAGE_TRIES: usize = 3;
+
+/// A place in the list of ratings: time (ms), `<conversation> <message>`, shard.
+type Place = (i64, String, ShardId);
+
+#[async_trait]
+impl AppRecords for RedisStore {
+    async fn keep_version(&self, app: &App, at: Timestamp) -> Result<(), StoreError> {
+        let mut pipe = redis::pipe();
+        // The document comes first: a listed version always has one.
+        let document = self.keys.app_version(&app.id, &app.version);
+        pipe.cmd("SET").arg(document).arg(&app.document).arg("NX").ignore();
+        pipe.cmd("HSETNX").arg(self.keys.app_versions(&app.id)).arg(&app.version).arg(at.millis()).ignore();
+        self.connector.ask_all("storing a version of an app", &pipe).await
+    }
+
+    async fn versions(&self, app: &str) -> Result<Vec<AppVersion>, StoreError> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.app_versions(app));
+        let found: HashMap<String, i64> =
+            self.connector.ask("listing the versions of an app", &command).await?;
+        let version =
+            |(version, at): (String, i64)| AppVersion { version, published_at: Timestamp::from_millis(at) };
+        let mut found: Vec<AppVersion> = found.into_iter().map(version).collect();
+        newest_first(&mut found);
+        Ok(found)
+    }
+
+    async fn version_document(&self, app: &str, version: &str) -> Result<Option<String>, StoreError> {
+        let mut command = redis::cmd("GET");
+        command.arg(self.keys.app_version(app, version));
+        self.connector.ask("reading a version of an app", &command).await
+    }
+
+    async fn fields_of_runs(
+        &self,
+        runs: &[RunId],
+        names: &[&'static str],
+    ) -> Result<Vec<HashMap<String, String>>, StoreError> {
+        let mut found = Vec::with_capacity(runs.len());
+        for some in runs.chunks(RUNS_AT_ONCE) {
+            let mut pipe = redis::Pipeline::with_capacity(some.len());
+            for run in some {
+                pipe.cmd("HMGET").arg(self.keys.run(*run)).arg(names);
+            }
+            let values: Vec<Vec<Option<String>>> = self.connector.ask_all("reading runs", &pipe).await?;
+            found.extend(values.into_iter().map(|values| {
+                let fields = names.iter().zip(values);
+                fields.filter_map(|(name, value)| Some(((*name).to_string(), value?))).collect()
+            }));
+        }
+        Ok(found)
+    }
+
+    async fn feedbacks(&self, app: &str, page: Page) -> Result<Vec<Feedback>, StoreError> {
+        const DOING: &str = "listing ratings";
+        for is_last_try in (1..=PAGE_TRIES).map(|tried| tried == PAGE_TRIES) {
+            let places = self.newest_ratings(app, page).await?;
+            if places.is_empty() {
+                break;
+            }
+            let mut pipe = redis::Pipeline::with_capacity(places.len());
+            for (_, member, shard) in &places {
+                let (conversation, message) = member.split_once(' ').unwrap_or((member, ""));
+                pipe.cmd("HGET").arg(self.keys.ratings(*shard, conversation)).arg(message);
+            }
+            let ratings: Vec<Option<String>> = self.connector.ask_all(DOING, &pipe).await?;
+            let gone: Vec<&Place> =
+                places.iter().zip(&ratings).filter_map(|(at, found)| found.is_none().then_some(at)).collect();
+            self.take_off_ratings(app, &gone).await?;
+            if gone.is_empty() || is_last_try {
+                return Ok(places
+                    .iter()
+                    .zip(ratings)
+                    .filter_map(|(at, rating)| feedback(at, rating?))
+                    .collect());
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    async fn note_end_user(
+        &self,
+        id: &str,
+        app: &str,
+        user: &str,
+        at: Timestamp,
+        seconds: u64,
+    ) -> Result<(), StoreError> {
+        let (key, at) = (self.keys.end_user(id), at.millis());
+        let mut pipe = redis::pipe();
+        pipe.atomic();
+        pipe.cmd("HSETNX").arg(&key).arg("created_at").arg(at).ignore();
+        pipe.cmd("HSET").arg(&key).arg("app").arg(app).arg("user").arg(user);
+        pipe.arg("updated_at").arg(at).ignore();
+        match seconds {
+            0 => pipe.cmd("PERSIST").arg(&key).ignore(),
+            seconds => pipe.cmd("EXPIRE").arg(&key).arg(seconds).ignore(),
+        };
+        self.connector.ask_all("noting a user", &pipe).await
+    }
+
+    async fn end_user(&self, id: &str) -> Result<Option<EndUser>, StoreError> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.end_user(id));
+        let mut fields: HashMap<String, String> = self.connector.ask("reading a user", &command).await?;
+        let time =
+            |text: Option<&String>| Timestamp::from_millis(text.and_then(|at| at.parse().ok()).unwrap_or(0));
+        let (created_at, updated_at) = (time(fields.get("created_at")), time(fields.get("updated_at")));
+        let Some((app, user)) = fields.remove("app").zip(fields.remove("user")) else { return Ok(None) };
+        Ok(Some(EndUser { app, user, created_at, updated_at }))
+    }
+
+    async fn forget_runs(&self, it: &ConversationRef, runs: &[RunId]) -> Result<(), StoreError> {
+        for some in runs.chunks(RUNS_AT_ONCE) {
+            let mut keys = vec![self.keys.ended(it.shard)];
+            keys.extend(some.iter().map(|run| self.keys.run(*run)));
+            let mut list = Vec::from(args![&it.id]);
+            list.extend(some.iter().map(|run| Arg::from(run.to_string())));
+            let _: String =
+                self.connector.run("removing runs", &self.scripts.forget_runs, &keys, &list).await?;
+        }
+        Ok(())
+    }
+}
+
+impl RedisStore {
+    /// The places of a page of ratings, of all shards.
+    async fn newest_ratings(&self, app: &str, page: Page) -> Result<Vec<Place>, StoreError> {
+        let end = page.from.saturating_add(page.count).min(FEEDBACKS_MAX);
+        if page.from >= end {
+            return Ok(Vec::new());
+        }
+        let shards: Vec<ShardId> = (0..Runs::meta(self).await?.shards).map(ShardId).collect();
+        let mut pipe = redis::Pipeline::with_capacity(shards.len());
+        for shard in &shards {
+            pipe.cmd("ZREVRANGE").arg(self.keys.feedbacks(*shard, app)).arg(0).arg(end - 1).arg("WITHSCORES");
+        }
+        let listed: Vec<Vec<(String, f64)>> = self.connector.ask_all("listing ratings", &pipe).await?;
+        let of_shard = |(shard, of_shard): (&ShardId, Vec<(String, f64)>)| {
+            let shard = *shard;
+            of_shard.into_iter().map(move |(member, at)| (at as i64, member, shard)).collect::<Vec<Place>>()
+        };
+        let mut places: Vec<Place> = shards.iter().zip(listed).flat_map(of_shard).collect();
+        places.sort();
+        Ok(places.into_iter().rev().take(end).skip(page.from).collect())
+    }
+
+    async fn take_off_ratings(&self, app: &str, gone: &[&Place]) -> Result<(), StoreError> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let mut pipe = redis::Pipeline::with_capacity(gone.len());
+        for (_, member, shard) in gone {
+            pipe.cmd("ZREM").arg(self.keys.feedbacks(*shard, app)).arg(member).ignore();
+        }
+        self.connector.ask_all("removing ratings from a list", &pipe).await
+    }
+}
+
+fn feedback((at, member, _): &Place, rating: String) -> Option<Feedback> {
+    let (conversation, message) = member.split_once(' ')?;
+    let (conversation, message) = (conversation.to_string(), message.parse().ok()?);
+    Some(Feedback { conversation, message, created_at: Timestamp::from_millis(*at), rating })
+}

@@ -1,0 +1,228 @@
+//! `GET /v1/workflows/logs`: the runs of the app, newest first. There is no index of runs by app, so a request looks at
+//! the newest runs of all apps within its times and status, at most `scheduler.logs_scanned_max`; older ones are found
+//! with `created_at__before`.
+
+use std::collections::{HashMap, HashSet};
+
+use axum::extract::State;
+use axum::{Extension, Json as JsonBody};
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::{Clock, SystemClock, Timestamp};
+use tidemill_common::ids::RunId;
+use tidemill_common::machine::state::run::RunStatus;
+use tidemill_common::store::{App, ListRuns, REMOVED_FIELD};
+
+use super::end_users::short;
+use super::{given, limit_in, number_in, times};
+use crate::api::ApiState;
+use crate::api::auth::CallingApp;
+use crate::api::error::ApiError;
+use crate::api::request::Params;
+use crate::runs::ids::log_uuid;
+use crate::runs::record::{RunRecord, whole_seconds};
+
+/// The last page, as on Dify.
+const PAGE_MAX: usize = 99_999;
+/// Runs that are looked at in one read of the index.
+const SCANNED_AT_ONCE: usize = 500;
+/// The length of a keyword; the rest is ignored, as on Dify.
+const KEYWORD_CHARS: usize = 30;
+/// The statuses that a request may name, as on Dify.
+const STATUSES: [RunStatus; 3] = [RunStatus::Succeeded, RunStatus::Failed, RunStatus::Stopped];
+/// The fields that decide whether a run is listed.
+const LOOKED_AT: [&str; 5] = ["app", "user", "caller", REMOVED_FIELD, "created_at"];
+/// The same with those in which a keyword is searched.
+const SEARCHED: [&str; 7] = ["app", "user", "caller", REMOVED_FIELD, "created_at", "inputs", "outputs"];
+
+/// Lists the runs of the app.
+///
+/// # Errors
+/// 400 for an invalid parameter.
+pub async fn list(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    params: Params,
+) -> Result<JsonBody<Json>, ApiError> {
+    let filter = Filter::read(&params)?;
+    let (page, limit) = (number_in(&params, "page", 1, PAGE_MAX)?, limit_in(&params)?);
+    let found = scan(&state, &app, &filter).await?;
+    let from = (page - 1).saturating_mul(limit);
+    let mut versions: HashMap<String, Timestamp> = HashMap::new();
+    for known in state.store.app_records().versions(&app.id).await? {
+        versions.insert(known.version, known.published_at);
+    }
+    let mut data = Vec::new();
+    for run in found.iter().skip(from).take(limit) {
+        // A run may be removed between the two reads.
+        let Some(fields) = state.store.run_fields(*run).await? else { continue };
+        let record = RunRecord::read(*run, &fields)?;
+        let published = versions.get(record.published_version()).copied();
+        data.push(entry(&app, &record, published.unwrap_or(Timestamp::from_millis(app.created_at_ms))));
+    }
+    let total = found.len();
+    let has_more = total > from.saturating_add(limit);
+    Ok(JsonBody(json!({"page": page, "limit": limit, "total": total, "has_more": has_more, "data": data})))
+}
+
+/// The wishes of a request.
+#[derive(Debug, Default, PartialEq)]
+struct Filter {
+    /// In lower case.
+    keyword: Option<String>,
+    status: Option<RunStatus>,
+    /// Both times are included.
+    before: Option<Timestamp>,
+    after: Option<Timestamp>,
+    user: Option<String>,
+}
+
+impl Filter {
+    fn read(params: &Params) -> Result<Self, ApiError> {
+        let status = match given(params, "status") {
+            None => None,
+            Some(name) => {
+                let status = STATUSES.into_iter().find(|status| status.name() == name);
+                let wrong = || ApiError::invalid_param("status must be succeeded, failed or stopped");
+                Some(status.ok_or_else(wrong)?)
+            }
+        };
+        let time = |name: &str| match given(params, name) {
+            None => Ok(None),
+            Some(text) => {
+                let wrong = || ApiError::invalid_param(format!("{name} must be a time in ISO 8601"));
+                times::read(text).map(Some).ok_or_else(wrong)
+            }
+        };
+        // There are no accounts here: only end users start runs.
+        if let Some(email) = given(params, "created_by_account") {
+            return Err(ApiError::invalid_param(format!("Account not found: {email}")));
+        }
+        Ok(Self {
+            keyword: given(params, "keyword")
+                .map(|it| it.chars().take(KEYWORD_CHARS).collect::<String>().to_lowercase()),
+            status,
+            before: time("created_at__before")?,
+            after: time("created_at__after")?,
+            user: given(params, "created_by_end_user_session_id").map(str::to_string),
+        })
+    }
+
+    /// True for a run of this app that the request wants. Sub-workflow runs are parts of others.
+    fn takes(&self, app: &App, run: RunId, fields: &HashMap<String, String>) -> bool {
+        let is = |name: &str, value: &str| fields.get(name).is_some_and(|known| known == value);
+        let is_hidden = fields.contains_key("caller") || fields.contains_key(REMOVED_FIELD);
+        let is_wanted =
+            is("app", &app.id) && !is_hidden && self.user.as_ref().is_none_or(|user| is("user", user));
+        is_wanted && self.keyword.as_ref().is_none_or(|keyword| has_keyword(keyword, run, fields))
+    }
+}
+
+/// True when the keyword is in the inputs, the outputs or the user's name, or is the id of the run.
+fn has_keyword(keyword: &str, run: RunId, fields: &HashMap<String, String>) -> bool {
+    let texts = ["inputs", "outputs", "user"].into_iter().filter_map(|name| fields.get(name));
+    // The keyword was cut, so a whole id is compared by its beginning.
+    let is_id = keyword.len() == KEYWORD_CHARS && run.to_string().starts_with(keyword);
+    is_id || texts.into_iter().any(|text| text.to_lowercase().contains(keyword))
+}
+
+/// The wanted runs among those that may be looked at, newest first.
+async fn scan(state: &ApiState, app: &App, filter: &Filter) -> Result<Vec<RunId>, ApiError> {
+    let names: &[&'static str] = if filter.keyword.is_some() { &SEARCHED } else { &LOOKED_AT };
+    let mut left = state.config.scheduler.logs_scanned_max;
+    let mut before = filter.before.map(just_after);
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    while left > 0 {
+        let query = ListRuns {
+            status: filter.status,
+            before,
+            since: filter.after,
+            limit: SCANNED_AT_ONCE,
+            ..ListRuns::default()
+        };
+        let listed = state.store.list_runs(&query).await?;
+        let fresh: Vec<RunId> =
+            listed.iter().filter(|run| !seen.contains(*run)).take(left).copied().collect();
+        let fields = state.store.app_records().fields_of_runs(&fresh, names).await?;
+        left -= fresh.len();
+        let wanted = fresh.iter().zip(&fields).filter(|(run, fields)| filter.takes(app, **run, fields));
+        found.extend(wanted.map(|(run, _)| *run));
+        let time = |fields: &HashMap<String, String>| fields.get("created_at")?.parse().ok();
+        let Some(oldest) = fields.iter().rev().find_map(time) else { break };
+        if listed.len() < SCANNED_AT_ONCE {
+            break;
+        }
+        // The next piece begins with the runs of the same time; those that were seen are passed over.
+        before = Some(just_after(Timestamp::from_micros(oldest)));
+        seen = listed.into_iter().collect();
+    }
+    Ok(found)
+}
+
+/// The bound of a list that includes this time.
+fn just_after(at: Timestamp) -> Timestamp {
+    Timestamp::from_micros(at.micros().saturating_add(1))
+}
+
+fn entry(app: &App, record: &RunRecord, published: Timestamp) -> Json {
+    json!({
+        "id": log_uuid(record.id),
+        "workflow_run": {
+            "id": record.id.to_string(),
+            "version": times::as_version(published),
+            "status": record.status.name(),
+            "triggered_from": "app-run",
+            "error": record.error,
+            "elapsed_time": record.elapsed(SystemClock.now()),
+            "total_tokens": record.tokens.unwrap_or(0),
+            "total_steps": record.steps.unwrap_or(0),
+            "created_at": record.created_at.seconds(),
+            "finished_at": whole_seconds(record.finished_at),
+            "exceptions_count": record.exceptions.unwrap_or(0),
+        },
+        "details": null,
+        "created_from": "service-api",
+        "created_by_role": "end_user",
+        "created_by_account": null,
+        "created_by_end_user": short(&app.id, &record.user),
+        "created_at": record.created_at.seconds(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_common::ids::ShardId;
+
+    fn fields(changes: &[(&str, &str)]) -> HashMap<String, String> {
+        let all =
+            [("app", "a"), ("user", "Ada"), ("inputs", r#"{"city":"Köln"}"#), ("outputs", r#"{"n":1}"#)];
+        all.iter().chain(changes).map(|(name, value)| ((*name).to_string(), (*value).to_string())).collect()
+    }
+
+    #[test]
+    fn runs_of_the_app_are_taken_by_user_and_keyword() {
+        let run = RunId::new(1, 2, ShardId(0));
+        let app = App { id: "a".into(), ..App::default() };
+        let by = |keyword: &str, user: &str| {
+            let some = |text: &str| (!text.is_empty()).then(|| text.to_string());
+            Filter { keyword: some(keyword), user: some(user), ..Filter::default() }
+        };
+        let id: String = run.to_string().chars().take(KEYWORD_CHARS).collect();
+        for (filter, changes, takes) in [
+            (by("", ""), vec![], true),
+            (by("", ""), vec![("app", "b")], false),
+            (by("", ""), vec![("caller", "{}")], false),
+            (by("", ""), vec![("removed", "1")], false),
+            (by("", "Ada"), vec![], true),
+            (by("", "ada"), vec![], false),
+            (by("köln", ""), vec![], true),
+            (by("ada", ""), vec![], true),
+            (by("\"n\":1", ""), vec![], true),
+            (by("bonn", ""), vec![], false),
+            (by(&id, ""), vec![], true),
+            (by("bonn", "Ada"), vec![], false),
+        ] {
+            assert_eq!(filter.takes(&app, run, &fields(&changes)), takes, "{filter:?} {changes:?}");
+        }
+    }
+}
