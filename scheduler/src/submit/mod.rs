@@ -114,7 +114,9 @@ impl Submitter {
         // A sub-workflow run is started by its caller, not by the user.
         let app = match &submission.workflow {
             WorkflowSource::App(app) if submission.called.is_none() => app.clone(),
-            WorkflowSource::App(_) | WorkflowSource::Text(_) => return self.submit_noted(submission).await,
+            WorkflowSource::App(_) | WorkflowSource::Text(_) | WorkflowSource::BuiltIn(_) => {
+                return self.submit_noted(submission).await;
+            }
         };
         let user = submission.user.clone();
         let (submitted, ()) = tokio::join!(self.submit_noted(submission), self.end_users.note(&app, &user));
@@ -331,7 +333,7 @@ fn published(source: &WorkflowSource, graph: &Graph) -> Option<(&'static str, St
         WorkflowSource::App(app) if app.version != *graph.hash.0 => {
             Some((PUBLISHED_FIELD, app.version.clone()))
         }
-        WorkflowSource::App(_) | WorkflowSource::Text(_) => None,
+        WorkflowSource::App(_) | WorkflowSource::Text(_) | WorkflowSource::BuiltIn(_) => None,
     }
 }
 

@@ -102,7 +102,7 @@ fn reads(graph: &Graph, name: &str) -> bool {
 fn workflow_id(graph: &Graph, source: &WorkflowSource) -> String {
     match source {
         WorkflowSource::App(app) => workflow_uuid(&app.id, &app.version).to_string(),
-        WorkflowSource::Text(_) => graph.hash.to_string(),
+        WorkflowSource::Text(_) | WorkflowSource::BuiltIn(_) => graph.hash.to_string(),
     }
 }
 

@@ -18,7 +18,8 @@ use super::user_conversation::UserConversation;
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
-use crate::api::request::{Body, discard, take_text};
+use crate::api::request::{Body, take_text};
+use crate::api::unread::discard;
 use crate::features::speech::{self, Payer, Recording, SpeechError, Text};
 
 /// The user of requests that name none, as on Dify.

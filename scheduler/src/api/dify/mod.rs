@@ -2,8 +2,8 @@
 
 pub mod annotations;
 mod answer;
-pub mod audio;
 pub mod app_feedbacks;
+pub mod audio;
 pub mod chat;
 pub mod conversations;
 pub mod detail;
