@@ -128,6 +128,14 @@ pub const RUN_EVENTS_MAX: usize = 100_000;
 pub const RETENTION_SECONDS: u64 = 7 * 24 * 3600;
 /// Retention of an idempotency key, in seconds: one day.
 pub const IDEMPOTENCY_SECONDS: u64 = 24 * 3600;
+/// Longest wait for suggested questions, in seconds (`features.suggested_seconds_max`).
+pub const SUGGESTED_SECONDS_MAX: u64 = 60;
+/// Longest wait for the text of a recording or the sound of a text, in seconds (`features.speech_seconds_max`).
+pub const SPEECH_SECONDS_MAX: u64 = 120;
+/// Largest recording, in bytes (`features.audio_bytes_max`): 30 MiB, as in Dify.
+pub const AUDIO_BYTES_MAX: u64 = 30 * 1024 * 1024;
+/// Longest text that is read aloud, in characters (`features.speech_chars_max`).
+pub const SPEECH_CHARS_MAX: usize = 100_000;
 /// Lifetime of a blob that no accepted result refers to, in seconds.
 pub const BLOB_PENDING_SECONDS: u64 = 3600;
 /// Delay before a running job reports its start, in milliseconds. A shorter job reports it together with its

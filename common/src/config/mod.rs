@@ -4,6 +4,7 @@
 //! are read, too. An unknown key or section is an error that names the most similar known one.
 
 mod environment;
+mod features;
 mod listeners;
 mod load;
 mod run;
@@ -23,6 +24,7 @@ use tidemill_storage::store::redis::StoreLimits;
 pub use crate::registry::calls::CallsConfig;
 pub use crate::telemetry::{LogConfig, LogFormat};
 pub use environment::variable;
+pub use features::{FeaturesConfig, NamedModel, model_of};
 pub use load::{Sources, nearest};
 pub use run::{CompatConfig, ConversationWrites, NestedAnswers, RunConfig, Undefined};
 pub use scheduler::SchedulerConfig;
@@ -95,6 +97,8 @@ pub struct Config {
     pub run: RunConfig,
     /// Behaviour that differs between Tidemill, bare graphon and versions of Dify.
     pub compat: CompatConfig,
+    /// App features beside the workflow.
+    pub features: FeaturesConfig,
     /// Logs.
     pub log: LogConfig,
     /// Model providers by name; read by the worker.
@@ -152,12 +156,16 @@ mod tests {
 
     /// Settings with text that are printed: those that cannot be secrets, and URLs, which are printed without
     /// user and query. All other texts have a type that hides them.
-    const SHOWN: [&str; 25] = [
+    const SHOWN: [&str; 29] = [
         "calls.programs",
         "code.endpoint",
         "code.python",
         "code.scratch_folder",
         "documents.unstructured_url",
+        "features.speech_to_text",
+        "features.suggested_model",
+        "features.text_to_speech",
+        "features.text_to_speech_voice",
         "files.endpoint",
         "files.region",
         "files.url",

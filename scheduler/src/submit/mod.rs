@@ -12,6 +12,7 @@ mod given;
 pub(crate) mod history;
 pub mod host;
 mod import;
+pub(crate) mod inner;
 mod inputs;
 pub(crate) mod naming;
 mod options;
@@ -36,6 +37,7 @@ use tokio::sync::OnceCell;
 
 use self::clock::StoreClock;
 use self::error::unknown_option;
+use self::inner::BuiltIn;
 use self::prepare::Prepared;
 use self::remote_files::RemoteFiles;
 use self::uploads::UploadPlace;
@@ -64,6 +66,8 @@ pub struct Submitter {
     pub(crate) remote_files: RemoteFiles,
     /// The storage of uploads.
     pub(crate) uploads: UploadPlace,
+    /// Built-in files that are ready for runs.
+    built_in: BuiltIn,
 }
 
 impl Submitter {
@@ -73,7 +77,8 @@ impl Submitter {
         let budgets = Budgets::new(store.clone());
         let (remote_files, meta, clock) = (RemoteFiles::new(&config), OnceCell::new(), StoreClock::default());
         let uploads = UploadPlace::new(&config.files);
-        Self { budgets, store, config, workflows, meta, clock, turns, remote_files, uploads }
+        let built_in = BuiltIn::default();
+        Self { budgets, store, config, workflows, meta, clock, turns, remote_files, uploads, built_in }
     }
 
     /// Creates the run, or finds the one that the same request created before. When this returns `Ok`, the run will be

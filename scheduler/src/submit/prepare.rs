@@ -101,6 +101,7 @@ impl Submitter {
                 self.workflows.check_moderation(&workflow.graph)?;
                 Ok((workflow, Vec::new()))
             }
+            WorkflowSource::BuiltIn(workflow) => Ok((workflow.clone(), Vec::new())),
             WorkflowSource::Text(text) => Ok(import(&self.workflows, text.clone().into_bytes()).await?),
         }
     }

@@ -21,6 +21,8 @@ pub enum WorkflowSource {
     App(Arc<App>),
     /// The text of a workflow file.
     Text(String),
+    /// A file of Tidemill itself.
+    BuiltIn(Arc<Workflow>),
 }
 
 /// A request under an idempotency key.
@@ -137,7 +139,7 @@ impl WorkflowSource {
     pub(super) fn app_id(&self) -> Option<String> {
         match self {
             Self::App(app) => Some(app.id.clone()),
-            Self::Text(_) => None,
+            Self::Text(_) | Self::BuiltIn(_) => None,
         }
     }
 }

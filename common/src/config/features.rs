@@ -1,0 +1,109 @@
+//! The settings of app features that Dify's service API has beside the workflow: which models serve them, and their limits.
+//! A feature without its setting is not served: `/v1/parameters` says that it is off, and publishing warns.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Config, ConfigError};
+use tidemill_base::limits;
+
+/// `[features]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FeaturesConfig {
+    /// The model that suggests questions after an answer, where the app names none: `provider/model`, or the id of a
+    /// profile; see [`model_of`].
+    pub suggested_model: String,
+    /// Longest wait for suggested questions, in seconds.
+    pub suggested_seconds_max: u64,
+    /// The model that turns speech into text, named likewise.
+    pub speech_to_text: String,
+    /// The model that reads texts aloud, named likewise.
+    pub text_to_speech: String,
+    /// Its voice, where neither the request nor the app names one.
+    pub text_to_speech_voice: String,
+    /// Longest wait for the text of a recording, or for the sound of a text, in seconds.
+    pub speech_seconds_max: u64,
+    /// Largest recording, in bytes.
+    pub audio_bytes_max: u64,
+    /// Longest text that is read aloud, in characters.
+    pub speech_chars_max: usize,
+}
+
+impl Default for FeaturesConfig {
+    fn default() -> Self {
+        Self {
+            suggested_model: String::new(),
+            suggested_seconds_max: limits::SUGGESTED_SECONDS_MAX,
+            speech_to_text: String::new(),
+            text_to_speech: String::new(),
+            text_to_speech_voice: "alloy".into(),
+            speech_seconds_max: limits::SPEECH_SECONDS_MAX,
+            audio_bytes_max: limits::AUDIO_BYTES_MAX,
+            speech_chars_max: limits::SPEECH_CHARS_MAX,
+        }
+    }
+}
+
+impl Config {
+    /// Checks the settings of features; `origin` as for [`Config::check`].
+    pub(super) fn check_features<'a>(&self, origin: &impl Fn(&str) -> &'a str) -> Result<(), ConfigError> {
+        let features = &self.features;
+        for (key, value) in [
+            ("features.suggested_seconds_max", features.suggested_seconds_max),
+            ("features.speech_seconds_max", features.speech_seconds_max),
+            ("features.audio_bytes_max", features.audio_bytes_max),
+            ("features.speech_chars_max", features.speech_chars_max as u64),
+        ] {
+            // The upper bound is far beyond any use, and prevents overflow in sums.
+            if value == 0 || value > u64::from(u32::MAX) {
+                let (key, origin) = (key.to_owned(), origin(key).to_owned());
+                return Err(ConfigError::Value { key, origin, reason: format!("1 to {}", u32::MAX) });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A model as a setting names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedModel {
+    /// The provider, or `profile/ID`.
+    pub provider: String,
+    /// The model's name; empty for a profile.
+    pub model: String,
+}
+
+/// The model that the text of a setting names: `provider/model`, where the model is all after the first slash, or the id of a
+/// profile, which has no slash. `None` for an empty text.
+pub fn model_of(setting: &str) -> Option<NamedModel> {
+    let named = match setting.trim() {
+        "" => return None,
+        text => match text.split_once('/') {
+            Some(("profile", id)) => NamedModel { provider: format!("profile/{id}"), model: String::new() },
+            Some((provider, model)) => NamedModel { provider: provider.into(), model: model.into() },
+            None => NamedModel { provider: format!("profile/{text}"), model: String::new() },
+        },
+    };
+    Some(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_names_a_model_of_a_provider_or_a_profile() {
+        for (setting, expected) in [
+            ("", None),
+            (" ", None),
+            ("openai/gpt-4o-mini", Some(("openai", "gpt-4o-mini"))),
+            ("router/meta/llama-3", Some(("router", "meta/llama-3"))),
+            ("fast", Some(("profile/fast", ""))),
+            ("profile/fast", Some(("profile/fast", ""))),
+        ] {
+            let named = model_of(setting);
+            let found = named.as_ref().map(|it| (it.provider.as_str(), it.model.as_str()));
+            assert_eq!(found, expected, "{setting}");
+        }
+    }
+}

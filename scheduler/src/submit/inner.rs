@@ -1,0 +1,225 @@
+//! Runs of built-in workflow files, for what a scheduler cannot do because only workers have models and reach other servers:
+//! suggested questions, speech, moderation. Such a run is like any other, so a worker's death costs nothing but time. It
+//! belongs to no app, and the field `inner` of its hash says what it is for; lists of runs leave it out. The API key of
+//! the request pays for it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use tidemill_common::graph::GraphHash;
+use tidemill_common::ids::{EntryId, RunId};
+use tidemill_common::machine::state::run::RunStatus;
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire::WireError;
+use tidemill_common::wire::event::kind;
+use tokio::time::Instant;
+
+use super::{Submission, SubmitError, Submitter, SystemValues, WorkflowSource};
+use crate::runs::record::RunRecord;
+use crate::runs::render::Renderer;
+use crate::workflows::{GraphError, Workflow, import};
+
+/// The field of the hash of such a run, and the system variable, with the purpose of the run.
+pub(crate) const FIELD: &str = "inner";
+/// Most built-in files that are kept ready; those that name a model of an app differ from app to app.
+const KEPT_MAX: usize = 64;
+/// Longest time between two looks, because hints may get lost.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Shortest time between two looks: a model that streams sends many hints.
+const LOOKS_APART: Duration = Duration::from_millis(20);
+/// Events that are read to find the failure of a node.
+const EVENTS_MAX: usize = 256;
+
+/// A run of a built-in file.
+#[derive(Debug, Clone)]
+pub(crate) struct Inner {
+    /// What it is for, in a word or two: the value of [`FIELD`].
+    pub(crate) purpose: &'static str,
+    /// The text of the file.
+    pub(crate) file: Cow<'static, str>,
+    /// Inputs of its start node, taken unchanged.
+    pub(crate) inputs: JsonMap,
+    /// The user of the request.
+    pub(crate) user: String,
+    /// The API key that pays.
+    pub(crate) key: Option<String>,
+    /// Its id; a new one by default. A run with this id that exists already is waited for, and no other is created.
+    pub(crate) run: Option<RunId>,
+    /// Files are already stored under `run`.
+    pub(crate) has_files: bool,
+    /// Longest wait for its end, after which it also fails by itself.
+    pub(crate) wait_max: Duration,
+    /// The setting of `wait_max`, for the error.
+    pub(crate) setting: &'static str,
+}
+
+/// The end of such a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct InnerEnd {
+    pub(crate) run: RunId,
+    pub(crate) outputs: JsonMap,
+}
+
+/// Why such a run gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InnerError {
+    /// It was not created.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// Its record cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] WireError),
+    /// It failed; `class` is the error class of the node that failed, such as `ProviderTokenNotInitError`.
+    #[error("{message}")]
+    Failed { class: String, message: String },
+    /// No worker has done it in time.
+    #[error("{purpose}: no worker has done it within {seconds} s ({setting})")]
+    Late { purpose: &'static str, seconds: u64, setting: &'static str },
+    /// It was removed before its end was read.
+    #[error("the run for it is gone; try again")]
+    Gone,
+}
+
+impl From<tidemill_common::store::StoreError> for InnerError {
+    fn from(error: tidemill_common::store::StoreError) -> Self {
+        Self::Submit(error.into())
+    }
+}
+
+/// The built-in files that are ready for runs, by their text.
+#[derive(Default)]
+pub(super) struct BuiltIn(Mutex<HashMap<Cow<'static, str>, Arc<Workflow>>>);
+
+impl BuiltIn {
+    fn find(&self, file: &str) -> Option<Arc<Workflow>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(file).cloned()
+    }
+
+    fn keep(&self, file: Cow<'static, str>, workflow: Arc<Workflow>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KEPT_MAX {
+            known.clear();
+        }
+        known.insert(file, workflow);
+    }
+}
+
+impl Submitter {
+    /// Runs a built-in file on the workers and waits for its end. The run goes on when the caller leaves.
+    ///
+    /// # Errors
+    /// [`InnerError`].
+    pub(crate) async fn inner(&self, inner: Inner) -> Result<InnerEnd, InnerError> {
+        let Inner { purpose, wait_max, setting, .. } = inner;
+        let until = Instant::now() + wait_max;
+        let workflow = match self.built_in.find(&inner.file) {
+            Some(known) => known,
+            None => {
+                let text = inner.file.clone().into_owned().into_bytes();
+                let (workflow, _) = import(&self.workflows, text).await.map_err(SubmitError::from)?;
+                self.built_in.keep(inner.file, workflow.clone());
+                workflow
+            }
+        };
+        let deadline = u64::try_from(wait_max.as_millis()).unwrap_or(u64::MAX);
+        let submission = Submission {
+            user: inner.user,
+            key: inner.key,
+            host: vec![(FIELD, purpose.to_owned())],
+            options: JsonMap::from_iter([("deadline_ms".to_owned(), deadline.into())]),
+            run: inner.run,
+            has_files: inner.has_files,
+            ..Submission::of(
+                WorkflowSource::BuiltIn(workflow),
+                SystemValues::Exactly(JsonMap::new()),
+                inner.inputs,
+            )
+        };
+        let run = self.submit(submission).await?.run;
+        match tokio::time::timeout_at(until, self.ended(run)).await {
+            Ok(record) => self.end_of(record?).await,
+            Err(_) => Err(InnerError::Late { purpose, seconds: wait_max.as_secs(), setting }),
+        }
+    }
+
+    /// The end of such a run if it has ended; `None` when it does not exist or goes on.
+    ///
+    /// # Errors
+    /// [`InnerError`]: also its own failure.
+    pub(crate) async fn inner_end(&self, run: RunId) -> Result<Option<InnerEnd>, InnerError> {
+        let Some(fields) = self.store.run_fields(run).await? else { return Ok(None) };
+        let record = RunRecord::read(run, &fields)?;
+        if !record.status.is_over() {
+            return Ok(None);
+        }
+        self.end_of(record).await.map(Some)
+    }
+
+    /// Waits for the end of a run.
+    async fn ended(&self, run: RunId) -> Result<RunRecord, InnerError> {
+        let mut following = self.store.follow(run);
+        loop {
+            // The look covers all hints before it.
+            following.take();
+            let fields = self.store.run_fields(run).await?.ok_or(InnerError::Gone)?;
+            let record = RunRecord::read(run, &fields)?;
+            if record.status.is_over() {
+                return Ok(record);
+            }
+            tokio::time::sleep(LOOKS_APART).await;
+            // A hint that was lost is found by the next look.
+            let _ = tokio::time::timeout(LOOK_EVERY, following.changed()).await;
+        }
+    }
+
+    async fn end_of(&self, mut record: RunRecord) -> Result<InnerEnd, InnerError> {
+        let run = record.id;
+        match record.status {
+            RunStatus::Succeeded | RunStatus::PartialSucceeded => {
+                let hash = GraphHash(record.version.as_str().into());
+                let workflow = self.workflows.of_run(&*self.store, run.shard(), &hash).await;
+                let workflow = workflow.map_err(|error: GraphError| SubmitError::from(error))?;
+                let (shard, graph) = (run.shard(), workflow.graph.clone());
+                let render = Renderer::new(self.store.clone(), shard, graph, &self.config.compat);
+                render.outputs(&mut record.outputs).await?;
+                Ok(InnerEnd { run, outputs: record.outputs })
+            }
+            RunStatus::Failed
+            | RunStatus::Stopped
+            | RunStatus::Scheduled
+            | RunStatus::Running
+            | RunStatus::Paused => {
+                let class = self.class_of_failure(run).await?;
+                Err(InnerError::Failed { class, message: record.error.unwrap_or_default() })
+            }
+        }
+    }
+
+    /// The error class of the last node that failed; empty if none did.
+    async fn class_of_failure(&self, run: RunId) -> Result<String, InnerError> {
+        let events = self.store.events(run, EntryId::ZERO, EVENTS_MAX).await?;
+        let failed = events.iter().rev().find(|event| event.kind == kind::NODE_RUN_FAILED);
+        let class = failed.and_then(|event| event.data.get("error_type")).and_then(Json::as_str);
+        Ok(class.unwrap_or_default().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_what_was_waited_for_and_the_setting_of_the_wait() {
+        let late = InnerError::Late {
+            purpose: "suggested questions",
+            seconds: 60,
+            setting: "features.suggested_seconds_max",
+        };
+        let expected =
+            "suggested questions: no worker has done it within 60 s (features.suggested_seconds_max)";
+        assert_eq!(late.to_string(), expected);
+    }
+}
