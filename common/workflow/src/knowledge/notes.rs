@@ -56,6 +56,9 @@ pub struct TagRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DocumentNotes {
+    /// The run of the last whole version, by which clients ask for its status. Changes of segments keep it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub batch: String,
     /// The file that it was read from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceFile>,

@@ -28,10 +28,7 @@ pub fn segments(dataset: &str, document: &str, pieces: &[Piece]) -> Vec<SegmentR
         let position = at as u64 + 1;
         let hash = hash(piece);
         SegmentRecord {
-            id: piece
-                .id
-                .clone()
-                .unwrap_or_else(|| id(&["segment", dataset, document, &position.to_string()])),
+            id: piece.id.clone().unwrap_or_else(|| segment_id(dataset, document, position)),
             position,
             content: piece.content.clone(),
             answer: piece.answer.clone(),
@@ -42,6 +39,11 @@ pub fn segments(dataset: &str, document: &str, pieces: &[Piece]) -> Vec<SegmentR
         }
     };
     pieces.iter().enumerate().map(segment).collect()
+}
+
+/// Returns the id of the segment at this position, where none was given.
+pub fn segment_id(dataset: &str, document: &str, position: u64) -> String {
+    id(&["segment", dataset, document, &position.to_string()])
 }
 
 /// Returns the id of a document that has a name and no id.

@@ -3,6 +3,7 @@
 mod answer;
 pub mod chat;
 pub mod conversations;
+pub mod datasets;
 pub mod detail;
 pub mod events;
 pub mod feedback;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::knowledge::records::{ModelName, Retrieval, SearchMethod, Technique};
 use tidemill_base::hidden::{Hidden, HiddenUrl};
+use tidemill_base::limits::KNOWLEDGE_REQUEST_SECONDS_MAX;
 
 /// `[knowledge]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ pub struct KnowledgeConfig {
     /// Most memory for local indexes of embedded knowledge bases, in bytes. The index unused for longest is dropped
     /// first.
     pub index_bytes_max: u64,
+    /// Longest wait of a request of Dify's service API for a search or a change of segments, in seconds.
+    pub request_seconds_max: u64,
     /// Knowledge bases by dataset id.
     pub datasets: BTreeMap<String, DatasetConfig>,
 }
@@ -45,6 +48,7 @@ impl Default for KnowledgeConfig {
             searches_max: 8,
             // A few hundred thousand passages with small vectors, or some ten thousand with large ones.
             index_bytes_max: 512 << 20,
+            request_seconds_max: KNOWLEDGE_REQUEST_SECONDS_MAX,
             datasets: BTreeMap::new(),
         }
     }
