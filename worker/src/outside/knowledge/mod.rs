@@ -7,6 +7,7 @@
 pub mod embedded;
 pub mod external;
 pub mod models;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -178,7 +179,7 @@ impl Datasets {
         for (id, one) in &config.datasets {
             match one.kind {
                 DatasetKind::Embedded => {
-                    embedded.insert(id.clone(), checked(id, one)?);
+                    embedded.insert(id.clone(), settings::checked(id, one)?);
                 }
                 DatasetKind::ExternalHttp => {
                     let operator_client = match &mut operator_client {
@@ -368,28 +369,6 @@ fn remedy(id: &str) -> String {
     format!(
         "add [knowledge.datasets.\"{id}\"] to the worker's settings, or documents with `tidemill knowledge add`"
     )
-}
-
-/// Checks the settings of an embedded dataset.
-fn checked(id: &str, config: &DatasetConfig) -> Result<DatasetConfig, KnowledgeSettingError> {
-    let wrong = |key: &str, reason: &str| KnowledgeSettingError {
-        key: format!("datasets.\"{id}\".{key}"),
-        reason: reason.into(),
-    };
-    let share = 0.0..=1.0;
-    if !share.contains(&config.score_threshold) {
-        return Err(wrong("score_threshold", "must be from 0 to 1"));
-    }
-    if !share.contains(&config.vector_weight) {
-        return Err(wrong("vector_weight", "must be from 0 to 1"));
-    }
-    if config.technique() == Technique::HighQuality && config.embedding.is_none() {
-        return Err(wrong(
-            "embedding",
-            "is missing: {provider, model} of the vectors, or indexing_technique = \"economy\"",
-        ));
-    }
-    Ok(config.clone())
 }
 
 fn service(

@@ -25,7 +25,7 @@ const TECHNIQUES: [&str; 2] = ["high_quality", "economy"];
 
 /// Dify's message when there is no model for vectors, and what to do here.
 const NO_MODEL: &str = "No Embedding Model available. Please configure a valid provider: high_quality needs \
-    embedding_model and embedding_model_provider.";
+    embedding_model and embedding_model_provider, or the setting knowledge.embedding_model.";
 const EXTERNAL: &str = "External knowledge bases are not made here: describe them in the settings of the workers, as \
     [knowledge.datasets.ID].";
 const NOT_AGAIN: &str = "The documents of a knowledge base are not indexed again: create another one with this \
@@ -45,10 +45,17 @@ pub(super) fn technique(payload: &Payload) -> Result<Option<Technique>, ApiError
     Ok(payload.word("indexing_technique", &TECHNIQUES)?.and_then(Technique::from_name))
 }
 
-/// Sets the indexing technique of a dataset that has none yet.
-pub(super) fn decide(dataset: &mut DatasetRecord, technique: Technique) -> Result<(), ApiError> {
+/// Sets the indexing technique of a dataset that has none yet; without a model it gets the usual one.
+pub(super) fn decide(
+    dataset: &mut DatasetRecord,
+    technique: Technique,
+    usual: Option<&ModelName>,
+) -> Result<(), ApiError> {
     dataset.indexing_technique = technique;
     dataset.notes.is_undecided = false;
+    if technique == Technique::HighQuality && dataset.embedding.is_none() {
+        dataset.embedding = usual.cloned();
+    }
     match (technique, &dataset.embedding) {
         (Technique::HighQuality, None) => Err(ApiError::invalid_param(NO_MODEL)),
         (Technique::HighQuality, Some(_)) | (Technique::Economy, _) => Ok(()),
@@ -61,7 +68,8 @@ pub(super) fn decide(dataset: &mut DatasetRecord, technique: Technique) -> Resul
 /// 400 for a wrong field, 409 `dataset_name_duplicate`, 501 for an external one.
 pub(super) async fn create(State(state): State<ApiState>, body: Body) -> Result<JsonBody<Json>, ApiError> {
     let payload = Payload::read("DatasetCreatePayload", &body)?;
-    let record = new(&payload, state.store.time().await?.millis())?;
+    let usual = state.config.knowledge.default_embedding();
+    let record = new(&payload, usual.as_ref(), state.store.time().await?.millis())?;
     let known = state.store.knowledge().datasets().await?;
     let is_taken = known.iter().any(|it| it.name == record.name);
     if is_taken || !state.store.knowledge().put_dataset(&record, true).await? {
@@ -72,7 +80,7 @@ pub(super) async fn create(State(state): State<ApiState>, body: Body) -> Result<
     Ok(JsonBody(shown::dataset(&state, &record, &[], Place::Made).await?))
 }
 
-fn new(payload: &Payload, now: i64) -> Result<DatasetRecord, ApiError> {
+fn new(payload: &Payload, usual: Option<&ModelName>, now: i64) -> Result<DatasetRecord, ApiError> {
     payload.required("name")?;
     let name = payload.sized("name", 1, NAME_CHARS_MAX)?.unwrap_or_default();
     let description = payload.sized("description", 0, DESCRIPTION_CHARS_MAX)?.unwrap_or_default();
@@ -96,7 +104,7 @@ fn new(payload: &Payload, now: i64) -> Result<DatasetRecord, ApiError> {
         record.retrieval = retrieval::read(given)?;
     }
     if let Some(technique) = technique(payload)? {
-        decide(&mut record, technique)?;
+        decide(&mut record, technique, usual)?;
     }
     check(&record)?;
     Ok(record)
@@ -164,6 +172,10 @@ pub(super) async fn update(
     let permission = payload.word("permission", &PERMISSIONS)?;
     let given = payload.object("retrieval_model")?.map(retrieval::read).transpose()?;
     let (technique, embedding) = (technique(&payload)?, embedding(&payload)?);
+    let usual = state.config.knowledge.default_embedding();
+    let embedding = embedding.or_else(|| {
+        usual.filter(|_| technique == Some(Technique::HighQuality) && before.embedding.is_none())
+    });
     let known = state.store.knowledge().datasets().await?;
     if name.is_some_and(|name| known.iter().any(|it| it.name == name && it.id != id)) {
         return Err(ApiError::invalid_param("Dataset name already exists"));
@@ -205,7 +217,7 @@ fn reindex(
     if embedding.is_some() {
         record.embedding = embedding;
     }
-    technique.map_or(Ok(()), |technique| decide(record, technique))
+    technique.map_or(Ok(()), |technique| decide(record, technique, None))
 }
 
 /// `DELETE /v1/datasets/{dataset}`: removes a dataset with all its documents. 204.
@@ -229,7 +241,7 @@ mod tests {
 
     fn made(fields: Json) -> Result<DatasetRecord, String> {
         let map = fields.as_object().cloned().unwrap_or_default();
-        new(&Payload::of("P", map), 1)
+        new(&Payload::of("P", map), None, 1)
             .map_err(|error| format!("{} {}", error.status().as_u16(), error.message()))
     }
 
@@ -251,6 +263,14 @@ mod tests {
             let error = made(fields.clone()).unwrap_err();
             assert!(error.contains(expected), "{fields}: {error}");
         }
+    }
+
+    #[test]
+    fn vectors_without_a_model_take_the_usual_one() {
+        let usual = ModelName { provider: "p".into(), model: "usual".into() };
+        let map = json!({"name": "n", "indexing_technique": "high_quality"});
+        let payload = Payload::of("P", map.as_object().cloned().unwrap_or_default());
+        assert_eq!(new(&payload, Some(&usual), 1).unwrap().embedding, Some(usual));
     }
 
     #[test]

@@ -55,6 +55,7 @@ pub(super) async fn settings(
     }
     let (embedding, search) = (datasets::embedding(payload)?, payload.object("retrieval_model")?);
     let search = search.map(retrieval::read).transpose()?;
+    let usual = state.config.knowledge.default_embedding();
     change::of_dataset(state, &dataset.id, |record| {
         if record.notes.is_undecided
             && let Some(technique) = technique
@@ -65,7 +66,7 @@ pub(super) async fn settings(
             if let Some(search) = &search {
                 record.retrieval = search.clone();
             }
-            datasets::decide(record, technique)?;
+            datasets::decide(record, technique, usual.as_ref())?;
         }
         if given.is_some() {
             record.notes.process_rule.clone_from(&given);
