@@ -332,6 +332,17 @@ async fn segments_keep_their_ids_and_only_new_ones_are_embedded() {
         "reranking_enable": false, "top_k": 5, "score_threshold_enabled": false}});
     assert!(library.found(&path, search).await.iter().all(|text| !text.contains("Trains")));
     assert_eq!(library.get(&format!("{segments}?keyword=early")).await["total"], 1);
+    // Of changes at the same time none is lost.
+    let add = |text: &str| library.post(&segments, json!({"segments": [{ "content": text }]}));
+    let added = tokio::join!(add("one"), add("two"));
+    assert!(added.0["data"][0]["content"] == "one" && added.1["data"][0]["content"] == "two", "{added:?}");
+    assert_eq!(library.get(&segments).await["total"], 4);
+    // A disabled document stays disabled.
+    let disable = format!("{path}/documents/status/disable");
+    library.ask(Method::PATCH, &disable, json!({"document_ids": [document]})).await;
+    library.post(&path_of, change(json!({"enabled": true}))).await;
+    let shown = library.get(&format!("{path}/documents/{document}")).await;
+    assert_eq!((&shown["display_status"], &shown["segment_count"]), (&json!("disabled"), &json!(4)));
     let missing = library.ask(Method::GET, &format!("{segments}/{first}"), Json::Null).await;
     assert_eq!(refusal(&missing), (404, "not_found", "Segment not found."));
 }

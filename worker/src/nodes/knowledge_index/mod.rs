@@ -126,6 +126,7 @@ impl Indexing<'_> {
             )));
         }
         let at = now().millis();
+        let changed = before.filter(|_| self.order.based_on.is_some());
         let record = DocumentRecord {
             id: self.order.document.clone(),
             name: self.order.name.clone(),
@@ -134,7 +135,10 @@ impl Indexing<'_> {
                 Some(metadata) => metadata.clone(),
                 None => before.map(|before| before.doc_metadata.clone()).unwrap_or_default(),
             },
-            enabled: true,
+            // A change of segments leaves a disabled or archived document as it is.
+            enabled: changed.is_none_or(|before| before.enabled),
+            archived: changed.is_some_and(|before| before.archived),
+            disabled_at: changed.and_then(|before| before.disabled_at),
             generation: self.generation.clone(),
             run: self.run.clone(),
             segments: made.len() as u64,

@@ -40,7 +40,6 @@ pub(super) async fn settings(
     state: &ApiState,
     dataset: &DatasetRecord,
     payload: &Payload,
-    is_new: bool,
 ) -> Result<Settings, ApiError> {
     if payload.word("doc_form", &FORMS)?.is_some_and(|form| form != shown::DOC_FORM) {
         return Err(absent(NO_FORM));
@@ -50,7 +49,7 @@ pub(super) async fn settings(
         ProcessRule::parse(rule).map_err(refused)?;
     }
     let technique = datasets::technique(payload)?;
-    if dataset.notes.is_undecided && technique.is_none() && is_new {
+    if dataset.notes.is_undecided && technique.is_none() {
         return Err(ApiError::invalid_param("indexing_technique is required."));
     }
     let (embedding, search) = (datasets::embedding(payload)?, payload.object("retrieval_model")?);
@@ -139,7 +138,7 @@ async fn store_text(
     key: String,
 ) -> Result<(), ApiError> {
     check_name("name", name)?;
-    let settings = settings(state, dataset, payload, true).await?;
+    let settings = settings(state, dataset, payload).await?;
     let rule = settings.rule.as_ref().map_or_else(|| Ok(ProcessRule::default()), ProcessRule::parse);
     let pieces = rule.map_err(refused)?.pieces(text);
     if pieces.is_empty() {

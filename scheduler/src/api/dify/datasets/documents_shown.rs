@@ -158,7 +158,7 @@ fn latency(published: Option<&DocumentRecord>) -> Option<f64> {
 pub(super) fn status(view: &View) -> Json {
     let published = view.published.as_ref();
     let done = published.map(|it| seconds(it.updated_at));
-    let Some(newer) = &view.indexing else {
+    let Some(newer) = view.newer() else {
         let segments = published.map_or(0, |it| it.segments);
         return progress(view, done, (done, segments, segments));
     };

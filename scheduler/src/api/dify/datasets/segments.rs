@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
+use tidemill_common::ids::RunId;
 use tidemill_common::store::Generation;
 use tidemill_common::wire::knowledge::{DatasetRecord, DocumentRecord, SegmentRecord};
 use uuid::Uuid;
@@ -83,6 +84,7 @@ async fn change(
     let wait = (Duration::from_secs(seconds), "knowledge.request_seconds_max");
     let mut tries = 1;
     loop {
+        settled(state, dataset_id, document_id, wait).await?;
         let found = find(state, dataset_id, document_id).await?;
         let segments = found.segments(state).await?;
         let mut inputs: Vec<Json> = segments.iter().map(kept).collect();
@@ -100,9 +102,9 @@ async fn change(
         let run = indexing::order(state, &dataset, order).await?;
         match state.submitter.inner_wait(run, "a change of segments", wait).await {
             Ok(_) => return find(state, dataset_id, document_id).await,
-            // Another request may have changed the document meanwhile.
+            // Another request may have changed the document meanwhile, or do so now.
             Err(InnerError::Failed { .. })
-                if tries < TRIES_MAX && is_changed(state, &dataset, &before).await? =>
+                if tries < TRIES_MAX && is_overtaken(state, &dataset, &before, run).await? =>
             {
                 tries += 1;
             }
@@ -111,14 +113,37 @@ async fn change(
     }
 }
 
-async fn is_changed(
+/// Waits for the end of a run that indexes the document now: a change of what it is about to publish would be lost.
+async fn settled(
+    state: &ApiState,
+    dataset_id: &str,
+    document_id: &str,
+    wait: (Duration, &'static str),
+) -> Result<(), ApiError> {
+    let all = state.store.knowledge().indexing(dataset_id).await?;
+    let record = all.into_iter().find(|(id, _)| id == document_id).map(|(_, record)| record);
+    let Some(run) = record.and_then(|record| record.run.parse().ok()) else { return Ok(()) };
+    match state.submitter.inner_wait(run, "the document's last change", wait).await {
+        // Its failure is no concern of this request, and a run that is gone changes nothing more.
+        Ok(_) | Err(InnerError::Failed { .. } | InnerError::Gone) => Ok(()),
+        Err(error) => Err(retrieve::refused(error)),
+    }
+}
+
+/// Returns true when another run has published the document, or is the newest one for it.
+async fn is_overtaken(
     state: &ApiState,
     dataset: &DatasetRecord,
     before: &DocumentRecord,
+    run: RunId,
 ) -> Result<bool, ApiError> {
-    let known = state.store.knowledge().documents(&dataset.id).await?.documents;
-    let now = known.iter().find(|it| it.id == before.id);
-    Ok(now.is_some_and(|now| now.generation != before.generation))
+    let knowledge = state.store.knowledge();
+    let newest = knowledge.indexing(&dataset.id).await?.into_iter().find(|(id, _)| *id == before.id);
+    if newest.is_some_and(|(_, record)| record.run != run.to_string()) {
+        return Ok(true);
+    }
+    let known = knowledge.documents(&dataset.id).await?.documents;
+    Ok(known.iter().any(|it| it.id == before.id && it.generation != before.generation))
 }
 
 /// `POST …/segments`: adds segments at the end of a document.

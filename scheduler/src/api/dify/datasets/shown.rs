@@ -43,7 +43,8 @@ pub(super) async fn dataset(
     let words: u64 = published.iter().map(|it| it.word_count).sum();
     let searched = published.iter().filter(|it| it.is_searched()).count();
     let notes = &record.notes;
-    let technique = (!notes.is_undecided).then(|| record.indexing_technique.name());
+    let is_undecided = notes.is_undecided && all.is_empty();
+    let technique = (!is_undecided).then(|| record.indexing_technique.name());
     let permission = if notes.permission.is_empty() { ONLY_ME } else { &notes.permission };
     let names: HashMap<&str, &TagRecord> = tags.iter().map(|tag| (tag.id.as_str(), tag)).collect();
     let tags = notes.tags.iter().filter_map(|id| names.get(id.as_str()));

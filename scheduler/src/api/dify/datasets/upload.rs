@@ -92,7 +92,7 @@ async fn store(
     key: String,
 ) -> Result<(), ApiError> {
     check_name("name", &file.name)?;
-    let settings = settings(state, dataset, payload, true).await?;
+    let settings = settings(state, dataset, payload).await?;
     let source = SourceFile {
         id: file.id.to_string(),
         name: file.name.clone(),

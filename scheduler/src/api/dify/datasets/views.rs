@@ -57,16 +57,22 @@ impl View {
         self.published.as_ref().map_or(since, |it| it.created_at)
     }
 
+    /// The newer whole version. A change of segments is none: the document stays available meanwhile, as on Dify.
+    pub(super) fn newer(&self) -> Option<&IndexingRecord> {
+        let batch = self.published.as_ref().map_or("", |it| it.notes.batch.as_str());
+        self.indexing.as_ref().filter(|it| batch.is_empty() || it.notes.batch != batch)
+    }
+
     /// The name of its newest version.
     pub(super) fn name(&self) -> &str {
         let published = self.published.as_ref().map_or("", |it| it.name.as_str());
-        self.indexing.as_ref().map_or(published, |it| it.name.as_str())
+        self.newer().map_or(published, |it| it.name.as_str())
     }
 
     /// The notes of its newest version.
     pub(super) fn notes(&self) -> DocumentNotes {
         let published = self.published.as_ref().map(|it| &it.notes);
-        self.indexing.as_ref().map(|it| &it.notes).or(published).cloned().unwrap_or_default()
+        self.newer().map(|it| &it.notes).or(published).cloned().unwrap_or_default()
     }
 
     /// The batch of its newest version: a run, by which clients ask for the status.
@@ -76,17 +82,17 @@ impl View {
             return notes.batch;
         }
         let published = self.published.as_ref().map_or("", |it| it.run.as_str());
-        self.indexing.as_ref().map_or(published, |it| it.run.as_str()).to_owned()
+        self.newer().map_or(published, |it| it.run.as_str()).to_owned()
     }
 
     /// Dify's status of the newest version.
     pub(super) fn indexing_status(&self) -> &'static str {
-        self.indexing.as_ref().map_or("completed", |it| it.state.name())
+        self.newer().map_or("completed", |it| it.state.name())
     }
 
     /// Dify's status for people.
     pub(super) fn display_status(&self) -> &'static str {
-        match (&self.indexing, &self.published) {
+        match (self.newer(), &self.published) {
             (Some(it), _) if it.state == IndexingState::Waiting => "queuing",
             (Some(it), _) if it.state == IndexingState::Indexing => "indexing",
             (Some(_), _) => "error",
@@ -98,7 +104,7 @@ impl View {
 
     /// Why the newest version failed.
     pub(super) fn error(&self) -> Option<&str> {
-        let failed = self.indexing.as_ref().filter(|it| it.state == IndexingState::Error);
+        let failed = self.newer().filter(|it| it.state == IndexingState::Error);
         failed.map(|it| it.error.as_str())
     }
 }
@@ -122,5 +128,22 @@ mod tests {
             let view = View { id: "d".into(), position: 1, published: known, indexing: newer };
             assert_eq!((view.indexing_status(), view.display_status()), expected, "{view:?}");
         }
+    }
+    #[test]
+    fn a_change_of_segments_leaves_a_document_available() {
+        let notes = DocumentNotes { batch: "b".into(), ..DocumentNotes::default() };
+        let published = DocumentRecord { notes: notes.clone(), ..DocumentRecord::default() };
+        let state = IndexingState::Waiting;
+        let indexing = IndexingRecord { state, notes, ..IndexingRecord::default() };
+        let mut view = View {
+            id: "d".into(),
+            position: 1,
+            published: Some(published),
+            indexing: Some(indexing.clone()),
+        };
+        assert_eq!((view.indexing_status(), view.display_status()), ("completed", "available"));
+        let notes = DocumentNotes { batch: "c".into(), ..DocumentNotes::default() };
+        view.indexing = Some(IndexingRecord { notes, ..indexing });
+        assert_eq!((view.indexing_status(), view.display_status()), ("waiting", "queuing"));
     }
 }
