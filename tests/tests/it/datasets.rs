@@ -427,6 +427,9 @@ async fn what_has_no_counterpart_is_answered_with_its_reason_and_models_are_list
         assert_eq!((status, code), (501, "not_implemented"), "{method} {path}: {}", answer.text);
         assert!(message.contains(word) && answer.body["status"] == 501, "{method} {path}: {}", answer.text);
     }
+    // After a document without a rule, a file needs none.
+    library.document(&path, json!({"name": "a", "text": "b"})).await;
+    assert_eq!(library.get(&format!("{path}/documents")).await["total"], 1);
     let models = library.get("/workspaces/current/models/model-types/text-embedding").await;
     assert_eq!(
         (&models["data"][0]["provider"], &models["data"][0]["models"][0]["model"]),

@@ -69,6 +69,9 @@ pub(super) async fn settings(
         }
         if given.is_some() {
             record.notes.process_rule.clone_from(&given);
+        } else if record.notes.process_rule.is_none() {
+            // Later files need no rule then, as on Dify.
+            record.notes.process_rule = Some(json!({"mode": "automatic"}));
         }
         Ok(())
     })

@@ -1,5 +1,5 @@
-//! The models that are known here, by provider: those that the settings and the catalog describe, those of profiles, and
-//! those of the datasets. Their kind follows from the settings, or else from their names.
+//! The models that are known here, by provider: those that the settings and the catalog describe or name, those of
+//! profiles, and those of the datasets. Their kind follows from the settings, or else from their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,6 +55,9 @@ async fn known(state: &ApiState) -> Result<Known, ApiError> {
         if let (Some(provider), Some(model)) = (profile["provider"].as_str(), profile["model"].as_str()) {
             add(&mut known, provider, model, None);
         }
+    }
+    if let Some(model) = state.config.knowledge.default_embedding() {
+        add(&mut known, &model.provider, &model.model, Some("text-embedding"));
     }
     for dataset in state.store.knowledge().datasets().await? {
         if let Some(model) = &dataset.embedding {
