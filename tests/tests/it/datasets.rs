@@ -287,6 +287,12 @@ async fn a_file_is_read_by_a_worker_and_replaced_by_another() {
         (&json!("error"), true),
         "{status}"
     );
+    // After a document without a rule, a file needs none.
+    let other = library.dataset(json!({"name": "Other", "indexing_technique": "economy"})).await;
+    let create = format!("{other}/document/create-by-file");
+    assert_eq!(send(Method::POST, &create, &[file("a", "a.md")]).await.status, 400);
+    library.document(&other, json!({"name": "b", "text": "b"})).await;
+    assert_eq!(send(Method::POST, &create, &[file("a", "a.md")]).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -427,9 +433,6 @@ async fn what_has_no_counterpart_is_answered_with_its_reason_and_models_are_list
         assert_eq!((status, code), (501, "not_implemented"), "{method} {path}: {}", answer.text);
         assert!(message.contains(word) && answer.body["status"] == 501, "{method} {path}: {}", answer.text);
     }
-    // After a document without a rule, a file needs none.
-    library.document(&path, json!({"name": "a", "text": "b"})).await;
-    assert_eq!(library.get(&format!("{path}/documents")).await["total"], 1);
     let models = library.get("/workspaces/current/models/model-types/text-embedding").await;
     assert_eq!(
         (&models["data"][0]["provider"], &models["data"][0]["models"][0]["model"]),
