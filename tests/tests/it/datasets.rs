@@ -8,6 +8,7 @@ use tidemill_tests::client::{Client, HttpResponse};
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
 use tidemill_tests::llm;
 use tidemill_tests::wait::{LONG, until};
+use tidemill_tests::workspace;
 
 struct Library {
     scheduler: Scheduler,
@@ -440,4 +441,29 @@ async fn what_has_no_counterpart_is_answered_with_its_reason_and_models_are_list
     );
     let unknown = library.ask(Method::GET, "/workspaces/current/models/model-types/smell", Json::Null).await;
     assert_eq!(unknown.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_of_the_table_is_routed_and_only_absent_ones_are_501() {
+    let model = silent().await;
+    let library = Library::new(&model).await;
+    let page = std::fs::read_to_string(workspace().join("docs/compatibility.md")).expect("the page");
+    let table = page.split("### Datasets").nth(1).expect("the section");
+    let mut seen = 0;
+    for row in table.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let (operation, rest) = row.split_once('`').expect("an operation");
+        let (method, path) = operation.split_once(' ').expect("a method and a path");
+        let path =
+            path.replace("{doc}", "{d}/documents/{document_id}").replace("{d}", "/v1/datasets/{dataset_id}");
+        let path = path.replace(['{', '}'], "");
+        let method = Method::from_bytes(method.as_bytes()).expect("a method");
+        let request = library.client.request(method.clone(), &path).json(&json!({}));
+        let answer = library.client.send(request).await;
+        let is_absent = rest.split('|').nth(1).is_some_and(|word| word.trim() == "absent");
+        assert_eq!(answer.status == 501, is_absent, "{method} {path}: {}", answer.text);
+        let is_unknown = answer.status == 404 && answer.text.contains("there is no ");
+        assert!(answer.status != 405 && !is_unknown, "{method} {path}: {}", answer.text);
+        seen += 1;
+    }
+    assert_eq!(seen, 46);
 }
