@@ -12,7 +12,7 @@ use super::absent::absent;
 use super::documents_shown::{self, Hits};
 use super::payload::Payload;
 use super::views::{self, View};
-use super::{change, dataset, datasets, retrieval, shown};
+use super::{bases, change, dataset, retrieval, shown};
 use crate::api::ApiState;
 use crate::api::auth::CallingKey;
 use crate::api::error::ApiError;
@@ -48,11 +48,11 @@ pub(super) async fn settings(
     if let Some(rule) = &given {
         ProcessRule::parse(rule).map_err(refused)?;
     }
-    let technique = datasets::technique(payload)?;
+    let technique = bases::technique(payload)?;
     if dataset.notes.is_undecided && technique.is_none() {
         return Err(ApiError::invalid_param("indexing_technique is required."));
     }
-    let (embedding, search) = (datasets::embedding(payload)?, payload.object("retrieval_model")?);
+    let (embedding, search) = (bases::embedding(payload)?, payload.object("retrieval_model")?);
     let search = search.map(retrieval::read).transpose()?;
     let usual = state.config.knowledge.default_embedding();
     change::of_dataset(state, &dataset.id, |record| {
@@ -65,7 +65,7 @@ pub(super) async fn settings(
             if let Some(search) = &search {
                 record.retrieval = search.clone();
             }
-            datasets::decide(record, technique, usual.as_ref())?;
+            bases::decide(record, technique, usual.as_ref())?;
         }
         if given.is_some() {
             record.notes.process_rule.clone_from(&given);

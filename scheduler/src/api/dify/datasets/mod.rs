@@ -2,8 +2,8 @@
 //! opens all datasets, as on Dify. What has no counterpart is answered in [`absent`].
 
 mod absent;
+mod bases;
 mod change;
-mod datasets;
 mod documents;
 mod documents_shown;
 mod metadata;
@@ -29,11 +29,11 @@ use crate::api::error::ApiError;
 /// The routes, below `/v1`.
 pub(in crate::api) fn routes() -> Router<ApiState> {
     Router::new()
-        .route("/datasets", post(datasets::create).get(datasets::list))
+        .route("/datasets", post(bases::create).get(bases::list))
         .route("/datasets/tags", get(tags::list).post(tags::create).patch(tags::rename).delete(tags::remove))
         .route("/datasets/tags/binding", post(tags::bind))
         .route("/datasets/tags/unbinding", post(tags::unbind))
-        .route("/datasets/{dataset}", get(datasets::show).patch(datasets::update).delete(datasets::remove))
+        .route("/datasets/{dataset}", get(bases::show).patch(bases::update).delete(bases::remove))
         .route("/datasets/{dataset}/tags", get(tags::of_dataset))
         .route("/datasets/{dataset}/retrieve", post(retrieve::retrieve))
         .route("/datasets/{dataset}/hit-testing", post(retrieve::retrieve))
