@@ -116,7 +116,7 @@ pub(super) fn details(dataset: &DatasetRecord, view: &View, hits: &Hits, part: P
 }
 
 /// The fields of a document's details, in Dify's order.
-const DETAILS: [&str; 30] = [
+const DETAILS: [&str; 31] = [
     "id",
     "position",
     "data_source_type",
@@ -146,6 +146,7 @@ const DETAILS: [&str; 30] = [
     "display_status",
     "doc_form",
     "doc_language",
+    "summary_index_status",
     "need_summary",
 ];
 

@@ -173,8 +173,9 @@ mod tests {
         let conditions = json!({"logical_operator": "and", "conditions": [
             {"name": "year", "comparison_operator": "≥", "value": 2020}]});
         let given = json!({"search_method": "hybrid_search", "top_k": 2, "metadata_filtering_conditions": conditions});
+        let dataset = DatasetRecord { id: "k".into(), ..DatasetRecord::default() };
         for given in [None, given.as_object()] {
-            let text = workflow(&DatasetRecord::default(), given).unwrap().to_string();
+            let text = workflow(&dataset, given).unwrap().to_string();
             let imported = tidemill_common::graph::import(text.as_bytes());
             assert!(imported.graph.is_some(), "{:?}", imported.diagnostics);
         }
