@@ -145,6 +145,11 @@ impl Client {
         self.json(self.post(&format!("/api/v1/apps/{}/keys", segment(app)))).await
     }
 
+    /// Creates a key of datasets; it is in the response, and never shown again.
+    pub(crate) async fn add_dataset_key(&self) -> Result<Json, ClientError> {
+        self.json(self.post("/api/v1/keys").json(&serde_json::json!({"scope": "datasets"}))).await
+    }
+
     /// Revokes a key by its id.
     pub(crate) async fn revoke_key(&self, id: &str) -> Result<(), ClientError> {
         let request = self.http.delete(format!("{}/api/v1/keys/{}", self.base, segment(id)));

@@ -1,4 +1,4 @@
-//! `tidemill keys`: creates, lists and revokes API keys of apps, with their costs and budgets.
+//! `tidemill keys`: creates, lists and revokes API keys of apps and of datasets, with their costs and budgets.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
@@ -16,10 +16,14 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Create another key of an app; it is shown only now, and the other keys stay valid
+    /// Create another key of an app, or a key of datasets; it is shown only now, and the other keys stay valid
     Add {
         /// Id of the app
-        app: String,
+        #[arg(required_unless_present = "datasets")]
+        app: Option<String>,
+        /// A key for `/v1/datasets`, in the place of a key of an app
+        #[arg(long, conflicts_with = "app")]
+        datasets: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -41,8 +45,12 @@ enum Verb {
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
-        Verb::Add { app, common } => {
-            let made = common.client()?.add_key(app).await?;
+        Verb::Add { app, common, .. } => {
+            let client = common.client()?;
+            let made = match app {
+                Some(app) => client.add_key(app).await?,
+                None => client.add_dataset_key().await?,
+            };
             if common.json { json::whole(&made, console)? } else { console.text(render_added(&made))? }
         }
         Verb::Ls { app, common } => {
@@ -65,7 +73,8 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
 
 fn render_added(made: &Json) -> String {
     let shown = |name: &str| made[name].as_str().unwrap_or_default().to_string();
-    table::pairs(&["id", "app", "key"].map(|name| (name, shown(name))))
+    let names = if made["scope"] == "datasets" { ["id", "scope", "key"] } else { ["id", "app", "key"] };
+    table::pairs(&names.map(|name| (name, shown(name))))
 }
 
 fn render(keys: &Json) -> String {
@@ -92,7 +101,7 @@ fn render(keys: &Json) -> String {
         vec![
             word(&key["id"]),
             word(&key["name"]),
-            word(&key["app"]),
+            if key["scope"] == "datasets" { "(datasets)".into() } else { word(&key["app"]) },
             moment("created_at"),
             if key["first"] == true { "yes".into() } else { String::new() },
             spent["calls"].to_string(),
@@ -149,5 +158,7 @@ mod tests {
     fn a_new_key_is_shown_with_its_id() {
         let made = json!({"id": "ab12", "app": "a", "name": "Greeter", "key": "app-1"});
         assert_eq!(render_added(&made), "id   ab12\napp  a\nkey  app-1\n");
+        let made = json!({"id": "ab12", "app": null, "scope": "datasets", "key": "dataset-1"});
+        assert!(render_added(&made).contains("datasets"));
     }
 }

@@ -319,6 +319,9 @@ pub const KNOWLEDGE_REPLACED_SECONDS: u64 = 120;
 pub const MCP_LINES_WAITING_MAX: usize = 256;
 /// Longest name or id of a dataset or a document, in bytes.
 pub const KNOWLEDGE_NAME_BYTES_MAX: usize = 255;
+/// Longest wait of a request of Dify's service API for a search in a dataset or a change of segments, in seconds
+/// (`knowledge.request_seconds_max`): clients give up after about a minute.
+pub const KNOWLEDGE_REQUEST_SECONDS_MAX: u64 = 60;
 /// Largest segment, in characters: more than any embedding model takes.
 pub const KNOWLEDGE_SEGMENT_CHARS_MAX: usize = 32_000;
 /// Time for which a job of the annotation reply can be asked for, in seconds.

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::WireError;
 
+pub use tidemill_workflow::knowledge::notes::{
+    DatasetNotes, DocumentNotes, MetadataField, SourceFile, TagRecord,
+};
 pub use tidemill_workflow::knowledge::records::{
     DatasetRecord, DocumentRecord, INNER, IndexingRecord, IndexingState, ModelName, Retrieval, SearchMethod,
     SegmentRecord, Technique, UPLOAD, is_inner,

@@ -1,5 +1,5 @@
-//! Checks keys: the admin key gives access to `/api/v1`, an app's key to `/v1` for its app. Only their SHA-256 is known
-//! and compared.
+//! Checks keys: the admin key gives access to `/api/v1`, an app's key to `/v1` for its app, and a key of datasets to the
+//! datasets in `/v1`. Only their SHA-256 is known and compared.
 //!
 //! Each request looks an app's key up in the store, so a revoked key opens nothing new. Open requests of a revoked key
 //! end too ([`super::key_watch`]): with 401, or in a stream with an `error` event that says the same. Runs continue.
@@ -35,6 +35,12 @@ pub struct CallingKey(pub String);
 /// The beginning of every key of an app.
 pub const KEY_BEGINS: &str = "app-";
 
+/// The beginning of every key of datasets.
+pub const DATASET_KEY_BEGINS: &str = "dataset-";
+
+/// What a key of datasets opens, in the place of an app's id. No app has this id.
+pub const DATASETS: &str = ":datasets";
+
 /// The SHA-256 of a text, in hex.
 pub fn sha256_hex(text: impl AsRef<[u8]>) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -51,6 +57,11 @@ pub fn new_app_key() -> String {
 /// gets the same key.
 pub fn app_key_ending(end: &str) -> String {
     format!("{KEY_BEGINS}{end}")
+}
+
+/// Creates a key for datasets: `dataset-` and 32 random characters, as on Dify.
+pub fn new_dataset_key() -> String {
+    format!("{DATASET_KEY_BEGINS}{}", uuid::Uuid::new_v4().simple())
 }
 
 /// Passes on requests with the admin key.
@@ -86,7 +97,8 @@ pub async fn app(
     let hash = sha256_hex(bearer(request.headers())?);
     let id_of_key = key_id(&hash);
     let in_use = state.keys_used.uses(&id_of_key);
-    let Some(id) = state.store.app_of_key(&hash).await? else {
+    let id = state.store.app_of_key(&hash).await?.filter(|id| id != DATASETS);
+    let Some(id) = id else {
         return Err(state.callers.refuse(request.headers(), request.extensions()));
     };
     let Some(app) = state.store.app(&id).await? else {
@@ -97,6 +109,28 @@ pub async fn app(
     // Dropping the handler is as if the client had left: a run that it has started continues.
     tokio::select! {
         response = next.run(request) => Ok(while_valid(response, in_use)),
+        () = in_use.revoked() => Err(ApiError::unauthorized(REVOKED)),
+    }
+}
+
+/// Passes on requests with a key of datasets. Keys of apps are refused, as on Dify.
+///
+/// # Errors
+/// 401 for another key, or one that is revoked meanwhile; 429 after too many wrong ones.
+pub async fn datasets(
+    State(state): State<ApiState>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let hash = sha256_hex(bearer(request.headers())?);
+    let id_of_key = key_id(&hash);
+    let in_use = state.keys_used.uses(&id_of_key);
+    if state.store.app_of_key(&hash).await?.as_deref() != Some(DATASETS) {
+        return Err(state.callers.refuse(request.headers(), request.extensions()));
+    }
+    request.extensions_mut().insert(CallingKey(id_of_key));
+    tokio::select! {
+        response = next.run(request) => Ok(response),
         () = in_use.revoked() => Err(ApiError::unauthorized(REVOKED)),
     }
 }

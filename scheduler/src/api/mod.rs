@@ -12,6 +12,7 @@ pub mod error;
 pub mod events;
 pub mod health;
 pub mod hooks;
+pub(crate) mod indexing;
 pub mod key_watch;
 pub mod metrics;
 pub mod native;
@@ -109,6 +110,8 @@ pub fn router(state: ApiState) -> Router {
     let native = native_routes().route_layer(from_fn(native::parameters::known));
     let native = native.route_layer(from_fn_with_state(state.clone(), auth::admin));
     let dify = dify_routes().route_layer(from_fn_with_state(state.clone(), auth::app));
+    let datasets = dify::datasets::routes().route_layer(from_fn_with_state(state.clone(), auth::datasets));
+    let dify = dify.merge(datasets);
     let router = match state.config.scheduler.metrics_listen.as_str() {
         "" => metrics_router(),
         _elsewhere => Router::new(),
@@ -148,7 +151,7 @@ fn native_routes() -> Router<ApiState> {
             "/knowledge/{id}/documents/{document}",
             get(native::knowledge::documents::show).delete(native::knowledge::documents::remove),
         )
-        .route("/keys", get(native::keys::list))
+        .route("/keys", get(native::keys::list).post(native::keys::add_scoped))
         .route("/keys/{id}", delete(native::keys::revoke))
         .route("/keys/{id}/budget", put(native::keys::set_budget).delete(native::keys::drop_budget))
         .route("/workers", get(native::fleet::workers))

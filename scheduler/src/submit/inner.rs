@@ -178,6 +178,22 @@ impl Submitter {
         self.end_of(record).await.map(Some)
     }
 
+    /// Waits for the end of a run of a built-in file that was submitted before.
+    ///
+    /// # Errors
+    /// [`InnerError`]: also its own failure.
+    pub(crate) async fn inner_wait(
+        &self,
+        run: RunId,
+        purpose: &'static str,
+        (wait_max, setting): (Duration, &'static str),
+    ) -> Result<InnerEnd, InnerError> {
+        match tokio::time::timeout(wait_max, self.ended(run)).await {
+            Ok(record) => self.end_of(record?).await,
+            Err(_) => Err(InnerError::Late { purpose, seconds: wait_max.as_secs(), setting }),
+        }
+    }
+
     /// Waits for the end of a run.
     async fn ended(&self, run: RunId) -> Result<RunRecord, InnerError> {
         let mut following = self.store.follow(run);

@@ -95,7 +95,7 @@ impl UploadPlace {
     }
 
     /// Removes copies of a run that was not created.
-    pub(super) async fn discard(&self, references: impl IntoIterator<Item = String>) {
+    pub(crate) async fn discard(&self, references: impl IntoIterator<Item = String>) {
         let Ok(place) = self.open() else { return };
         for reference in references {
             if let Err(error) = place.discard(&reference).await {

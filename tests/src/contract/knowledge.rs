@@ -3,7 +3,7 @@
 use super::{Outcome, Subject, holds, same};
 use tidemill_common::store::{Generation, Published, StoreError};
 use tidemill_common::wire::knowledge::{
-    DatasetRecord, DocumentRecord, IndexingRecord, IndexingState, SegmentRecord,
+    DatasetRecord, DocumentRecord, IndexingRecord, IndexingState, SegmentRecord, TagRecord,
 };
 
 const KEPT: &str = "books, 书";
@@ -141,4 +141,42 @@ pub(super) async fn hits_are_added_up(s: Subject) -> Outcome {
     let mut hits: Vec<_> = s.store.hits(KEPT).await?.into_iter().collect();
     hits.sort();
     same("all of them", hits, vec![("s1".to_owned(), 4), ("s2".to_owned(), 2)])
+}
+
+pub(super) async fn a_changed_dataset_overwrites_no_other_change(s: Subject) -> Outcome {
+    let changed = |revision, text: &str| DatasetRecord { revision, ..dataset(text) };
+    holds("it must exist", !s.store.replace_dataset(&changed(1, "1")).await?)?;
+    holds("it is new", s.store.put_dataset(&dataset("0"), true).await?)?;
+    holds("it is changed", s.store.replace_dataset(&changed(1, "1")).await?)?;
+    holds("of two changes the first counts", !s.store.replace_dataset(&changed(1, "2")).await?)?;
+    holds("the next one knows the first", s.store.replace_dataset(&changed(2, "3")).await?)?;
+    same("it is changed", s.store.datasets().await?, vec![changed(2, "3")])
+}
+
+pub(super) async fn a_changed_document_is_seen_by_searches_and_overwrites_no_other_change(
+    s: Subject,
+) -> Outcome {
+    let changed = |name: &str, revision| DocumentRecord { revision, enabled: false, ..document(name) };
+    holds("it must exist", !s.store.replace_document(KEPT, &changed("g1", 1)).await?)?;
+    s.index("r1", "g1").await?;
+    same("published", s.publish("r1", "g1").await?, Published::Published)?;
+    holds("it is changed", s.store.replace_document(KEPT, &changed("g1", 1)).await?)?;
+    let list = s.store.documents(KEPT).await?;
+    same("the version has grown", (list.version, list.documents), (2, vec![changed("g1", 1)]))?;
+    holds("of two changes the first counts", !s.store.replace_document(KEPT, &changed("g1", 1)).await?)?;
+    s.index("r2", "g2").await?;
+    same("a new version", s.publish("r2", "g2").await?, Published::Published)?;
+    holds("a change of the old one", !s.store.replace_document(KEPT, &changed("g1", 2)).await?)?;
+    same("nothing has changed", s.store.knowledge_version(KEPT).await?, 3)
+}
+
+pub(super) async fn tags_are_stored_until_they_are_removed(s: Subject) -> Outcome {
+    let tag = |id: &str, name: &str| TagRecord { id: id.into(), name: name.into(), created_at: 1 };
+    s.store.put_tag(&tag("b", "two")).await?;
+    s.store.put_tag(&tag("a", "one")).await?;
+    s.store.put_tag(&tag("a", "uno")).await?;
+    same("by id", s.store.tags().await?, vec![tag("a", "uno"), tag("b", "two")])?;
+    holds("removed", s.store.drop_tag("a").await?)?;
+    holds("removed once", !s.store.drop_tag("a").await?)?;
+    same("the other stays", s.store.tags().await?, vec![tag("b", "two")])
 }

@@ -251,6 +251,9 @@ cases! {
         only_the_newest_run_publishes,
         a_removed_document_is_not_published_by_a_running_indexer,
         hits_are_added_up,
+        a_changed_dataset_overwrites_no_other_change,
+        a_changed_document_is_seen_by_searches_and_overwrites_no_other_change,
+        tags_are_stored_until_they_are_removed,
     },
     dead::{
         dead_letters_are_listed_newest_first_page_by_page,

@@ -18,6 +18,7 @@ mod connections;
 mod containers;
 mod control;
 mod conversations;
+mod datasets;
 mod dead_ends;
 mod deadlines;
 mod deploy;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 
 use super::StoreError;
-use tidemill_wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord};
+use tidemill_wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord, TagRecord};
 
 /// The searchable documents of a dataset at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -47,6 +47,9 @@ pub trait KnowledgeBases: Send + Sync {
     async fn dataset(&self, id: &str) -> Result<Option<DatasetRecord>, StoreError>;
     /// Stores a dataset under its id. With `is_new`, returns `false` and does nothing when it exists.
     async fn put_dataset(&self, dataset: &DatasetRecord, is_new: bool) -> Result<bool, StoreError>;
+    /// Stores a changed dataset; `false` when it was changed or removed since: its revision must be that of the stored
+    /// one plus one.
+    async fn replace_dataset(&self, dataset: &DatasetRecord) -> Result<bool, StoreError>;
     /// Removes a dataset and its contents; `false` when it does not exist. May be repeated.
     async fn drop_dataset(&self, dataset: &str) -> Result<bool, StoreError>;
     /// The version of the searchable documents; 0 when nothing was ever published.
@@ -90,10 +93,19 @@ pub trait KnowledgeBases: Send + Sync {
         document: &DocumentRecord,
         run: &str,
     ) -> Result<Published, StoreError>;
+    /// Stores a changed record of a published version; `false` when another version is published, or it was changed
+    /// since: its revision must be that of the stored one plus one. Searches see the change.
+    async fn replace_document(&self, dataset: &str, document: &DocumentRecord) -> Result<bool, StoreError>;
     /// Removes a document, published or not; `false` when it does not exist.
     async fn drop_document(&self, dataset: &str, document: &str) -> Result<bool, StoreError>;
     /// Adds to the hit counts of segments.
     async fn count_hits(&self, dataset: &str, hits: &[(String, u64)]) -> Result<(), StoreError>;
     /// The hit count of each segment, by id.
     async fn hits(&self, dataset: &str) -> Result<HashMap<String, u64>, StoreError>;
+    /// All tags of datasets, sorted by id.
+    async fn tags(&self) -> Result<Vec<TagRecord>, StoreError>;
+    /// Stores a tag under its id.
+    async fn put_tag(&self, tag: &TagRecord) -> Result<(), StoreError>;
+    /// Removes a tag; `false` when it does not exist.
+    async fn drop_tag(&self, tag: &str) -> Result<bool, StoreError>;
 }

@@ -1,6 +1,10 @@
 //! The parts of a knowledge base that need no store: documents are split into segments ([`mod@split`]),
-//! segments get ids and word counts ([`mod@segment`]), and vectors are compared by meaning ([`vectors`]).
+//! segments get ids and word counts ([`mod@segment`]), and vectors are compared by meaning ([`vectors`]). [`process`] reads
+//! Dify's rules for splitting, and [`built_in`] has Dify's built-in metadata.
 
+pub mod built_in;
+pub mod notes;
+pub mod process;
 pub mod records;
 pub mod segment;
 pub mod split;

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::notes::{DatasetNotes, DocumentNotes, is_default};
 use tidemill_base::value::JsonMap;
 
 /// The index of a dataset, under Dify's names.
@@ -134,6 +135,11 @@ pub struct DatasetRecord {
     pub retrieval: Retrieval,
     /// Unix milliseconds.
     pub created_at: i64,
+    #[serde(skip_serializing_if = "is_default")]
+    pub notes: DatasetNotes,
+    /// Grows with each change, so that no change overwrites another unseen.
+    #[serde(skip_serializing_if = "is_default")]
+    pub revision: u64,
 }
 
 /// A searchable document.
@@ -146,7 +152,7 @@ pub struct DocumentRecord {
     /// Its source, such as `upload_file`.
     pub data_source_type: String,
     pub doc_metadata: JsonMap,
-    /// Whether searches find it.
+    /// Whether searches find it, unless it is archived.
     pub enabled: bool,
     /// The name under which its segments are stored; each version has a new one.
     pub generation: String,
@@ -166,6 +172,24 @@ pub struct DocumentRecord {
     pub created_at: i64,
     /// When this version was published, in Unix milliseconds.
     pub updated_at: i64,
+    /// An archived document cannot be changed, and searches do not find it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub archived: bool,
+    /// When it was disabled, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled_at: Option<i64>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub notes: DocumentNotes,
+    /// Grows with each change of this version.
+    #[serde(skip_serializing_if = "is_default")]
+    pub revision: u64,
+}
+
+impl DocumentRecord {
+    /// Whether searches find it.
+    pub fn is_searched(&self) -> bool {
+        self.enabled && !self.archived
+    }
 }
 
 impl Default for DocumentRecord {
@@ -185,6 +209,10 @@ impl Default for DocumentRecord {
             embedding: None,
             created_at: 0,
             updated_at: 0,
+            archived: false,
+            disabled_at: None,
+            notes: DocumentNotes::default(),
+            revision: 0,
         }
     }
 }
@@ -268,4 +296,6 @@ pub struct IndexingRecord {
     pub error: String,
     /// Unix milliseconds.
     pub at: i64,
+    #[serde(skip_serializing_if = "is_default")]
+    pub notes: DocumentNotes,
 }

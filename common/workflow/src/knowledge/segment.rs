@@ -8,11 +8,15 @@ use super::is_unspaced;
 use super::records::SegmentRecord;
 
 /// A piece of a document: a text, or a question with its answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Piece {
     /// The text, or the question.
     pub content: String,
     pub answer: Option<String>,
+    /// The id of its segment. `None`: derived from its position.
+    pub id: Option<String>,
+    /// Searches do not find it.
+    pub is_disabled: bool,
 }
 
 /// The namespace of the derived ids.
@@ -24,17 +28,22 @@ pub fn segments(dataset: &str, document: &str, pieces: &[Piece]) -> Vec<SegmentR
         let position = at as u64 + 1;
         let hash = hash(piece);
         SegmentRecord {
-            id: id(&["segment", dataset, document, &position.to_string()]),
+            id: piece.id.clone().unwrap_or_else(|| segment_id(dataset, document, position)),
             position,
             content: piece.content.clone(),
             answer: piece.answer.clone(),
             word_count: words(&piece.content) + piece.answer.as_deref().map_or(0, words),
             index_node_id: id(&["node", dataset, document, &position.to_string(), &hash]),
             index_node_hash: hash,
-            enabled: true,
+            enabled: !piece.is_disabled,
         }
     };
     pieces.iter().enumerate().map(segment).collect()
+}
+
+/// Returns the id of the segment at this position, where none was given.
+pub fn segment_id(dataset: &str, document: &str, position: u64) -> String {
+    id(&["segment", dataset, document, &position.to_string()])
 }
 
 /// Returns the id of a document that has a name and no id.
@@ -78,6 +87,7 @@ mod tests {
         let piece = |content: &str, answer: Option<&str>| Piece {
             content: content.into(),
             answer: answer.map(Into::into),
+            ..Piece::default()
         };
         let one = segments("k", "d", &[piece("a", None), piece("a", Some("b"))]);
         assert_eq!(one, segments("k", "d", &[piece("a", None), piece("a", Some("b"))]));
@@ -86,6 +96,9 @@ mod tests {
         assert!(one[0].index_node_hash != other[0].index_node_hash);
         assert!(one[0].index_node_id != one[1].index_node_id && one[0].id != one[1].id);
         assert!(segments("k2", "d", &[piece("a", None)])[0].id != one[0].id);
+        let given = Piece { id: Some("mine".into()), is_disabled: true, ..piece("a", None) };
+        let given = &segments("k", "d", &[given])[0];
+        assert_eq!((given.id.as_str(), given.enabled), ("mine", false));
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod app_feedbacks;
 pub mod audio;
 pub mod chat;
 pub mod conversations;
+pub mod datasets;
 pub mod detail;
 pub mod end_users;
 pub mod events;

@@ -1,4 +1,4 @@
-//! API keys of apps: creates and revokes them, shows what each has spent on models, and sets budgets. A key is named by
+//! API keys of apps and of datasets: creates and revokes them, shows what each has spent on models, and sets budgets. A key is named by
 //! its id. The key itself is shown once, when it is created.
 
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use tidemill_common::store::{AppKey, KeyCost, Revoked, day_of, key_id};
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
-use crate::api::auth::{KEY_BEGINS, new_app_key, sha256_hex};
+use crate::api::auth::{DATASET_KEY_BEGINS, DATASETS, KEY_BEGINS, new_app_key, new_dataset_key, sha256_hex};
 use crate::api::error::ApiError;
 use crate::api::native::apps;
-use crate::api::request::{Body, IdInPath};
+use crate::api::request::{Body, IdInPath, nothing_left, take_text};
 use crate::background::budgets::KeyBudget;
 
 /// `GET /api/v1/keys`: all keys with their spending in total and today (UTC), and their budgets. Includes revoked keys.
@@ -62,6 +62,34 @@ pub async fn add(
     Ok((StatusCode::CREATED, JsonBody(made)))
 }
 
+/// `POST /api/v1/keys`: creates a key with a `scope`; the only scope is `datasets`. The key is in this response and never
+/// shown again.
+///
+/// # Errors
+/// 400 for another scope.
+pub async fn add_scoped(
+    State(state): State<ApiState>,
+    body: Body,
+) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    let mut map = body.object()?;
+    let scope = take_text(&mut map, "scope")?;
+    nothing_left(&map)?;
+    if scope.as_deref() != Some("datasets") {
+        let message = "scope must be datasets; keys of an app are made by POST /api/v1/apps/{id}/keys";
+        return Err(ApiError::invalid_param(message));
+    }
+    let key = new_dataset_key();
+    let hash = sha256_hex(&key);
+    let at = state.store.time().await?;
+    state.store.add_key(DATASETS, &hash, at).await?;
+    let id = key_id(&hash);
+    tracing::info!(key = id, "API key of datasets created");
+    let made = json!({
+        "id": id, "app": null, "name": null, "scope": "datasets", "key": key, "created_at": seconds(at), "first": false,
+    });
+    Ok((StatusCode::CREATED, JsonBody(made)))
+}
+
 /// `DELETE /api/v1/keys/{id}`: revokes a key, and ends its open requests. Runs continue. Revoking it again is no error,
 /// so a client that got no response can repeat the request.
 ///
@@ -81,15 +109,17 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
     let today = day_of(state.store.time().await?);
     let mut data = Vec::with_capacity(keys.len());
     for AppKey { id, app, created_at, is_first, revoked_at } in keys {
-        let of_app = state.store.app(&app).await?;
+        let opens_datasets = app == DATASETS;
+        let of_app = if opens_datasets { None } else { state.store.app(&app).await? };
         // Old keys have no time. The first one was created with its app.
         let with_app = || of_app.as_ref().map(|app| Timestamp::from_millis(app.created_at_ms));
         let created_at = created_at.or_else(with_app);
         let budget = budgets.get(&id).and_then(|text| KeyBudget::read(text).ok());
         data.push(json!({
             "id": id,
-            "app": app,
+            "app": (!opens_datasets).then_some(app),
             "name": of_app.map(|app| app.name),
+            "scope": if opens_datasets { "datasets" } else { "app" },
             "created_at": created_at.map(seconds),
             "first": is_first,
             "revoked_at": revoked_at.map(seconds),
@@ -144,7 +174,7 @@ async fn check_exists(state: &ApiState, id: &str) -> Result<(), ApiError> {
 
 fn unknown(id: &str) -> ApiError {
     // In a hurry people give the leaked key itself. It must not be repeated, because messages are logged and shown.
-    let message = if id.starts_with(KEY_BEGINS) {
+    let message = if id.starts_with(KEY_BEGINS) || id.starts_with(DATASET_KEY_BEGINS) {
         let id = key_id(&sha256_hex(id));
         format!("this is a key, or looks like one, and not the id of a key; the id of this key is {id}")
     } else {

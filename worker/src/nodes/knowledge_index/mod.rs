@@ -4,6 +4,8 @@
 //! vectors so far and continues after the last batch. If several runs index the same document, the one ordered last
 //! wins, whichever ends first.
 
+mod reuse;
+
 use serde_json::json;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
@@ -101,6 +103,11 @@ impl Indexing<'_> {
         }
         let made = self.segments(&dataset)?;
         self.begin().await?;
+        if let Some(expected) = &self.order.based_on
+            && before.is_none_or(|before| before.generation != *expected)
+        {
+            return Err(failure("the document was changed meanwhile: repeat the change"));
+        }
         let of = Generation { dataset: &dataset.id, name: &self.generation };
         patiently(|| self.store.put_segments(of, &made)).await?;
         let embedding = match (dataset.indexing_technique, &dataset.embedding) {
@@ -108,7 +115,7 @@ impl Indexing<'_> {
             (Technique::HighQuality, None) | (Technique::Economy, _) => None,
         };
         let dimension = match embedding {
-            Some(embedding) => self.embed(embedding, &made).await?,
+            Some(embedding) => self.embed(embedding, &made, before).await?,
             None => 0,
         };
         let other = known.iter().find(|it| it.id != self.order.document && it.dimension != dimension);
@@ -120,12 +127,19 @@ impl Indexing<'_> {
             )));
         }
         let at = now().millis();
+        let changed = before.filter(|_| self.order.based_on.is_some());
         let record = DocumentRecord {
             id: self.order.document.clone(),
             name: self.order.name.clone(),
             data_source_type: self.order.data_source_type.clone(),
-            doc_metadata: self.order.doc_metadata.clone(),
-            enabled: true,
+            doc_metadata: match &self.order.doc_metadata {
+                Some(metadata) => metadata.clone(),
+                None => before.map(|before| before.doc_metadata.clone()).unwrap_or_default(),
+            },
+            // A change of segments leaves a disabled or archived document as it is.
+            enabled: changed.is_none_or(|before| before.enabled),
+            archived: changed.is_some_and(|before| before.archived),
+            disabled_at: changed.and_then(|before| before.disabled_at),
             generation: self.generation.clone(),
             run: self.run.clone(),
             segments: made.len() as u64,
@@ -138,6 +152,8 @@ impl Indexing<'_> {
             embedding: embedding.cloned(),
             created_at: before.map_or(at, |before| before.created_at),
             updated_at: at,
+            notes: self.order.notes.clone(),
+            ..DocumentRecord::default()
         };
         match patiently(|| self.store.publish_document(&dataset.id, &record, &self.run)).await? {
             Published::Published | Published::Before => Ok(self.outputs(&dataset, &record)),
@@ -206,10 +222,23 @@ impl Indexing<'_> {
     }
 
     /// Computes and stores the vectors of segments. Returns the length of a vector.
-    async fn embed(&mut self, embedding: &ModelName, made: &[SegmentRecord]) -> Result<u32, NodeFailure> {
+    async fn embed(
+        &mut self,
+        embedding: &ModelName,
+        made: &[SegmentRecord],
+        before: Option<&DocumentRecord>,
+    ) -> Result<u32, NodeFailure> {
         let model = self.means.providers.model(&embedding.provider, &embedding.model).await?;
-        let mut dimension = None;
-        for (number, batch) in made.chunks(BATCH).enumerate() {
+        let taken = match before.filter(|_| self.order.based_on.is_some()) {
+            Some(before) => reuse::vectors(self.store, &self.dataset, before, embedding, made).await?,
+            None => Vec::new(),
+        };
+        let of = Generation { dataset: &self.dataset, name: &self.generation };
+        patiently(|| self.store.put_vectors(of, &taken)).await?;
+        let mut dimension = taken.first().map(|(_, vector)| vector.len());
+        let is_new = |segment: &&SegmentRecord| !taken.iter().any(|(at, _)| *at == segment.position);
+        let new: Vec<SegmentRecord> = made.iter().filter(is_new).cloned().collect();
+        for (number, batch) in new.chunks(BATCH).enumerate() {
             let step = format!("embed:{number}");
             let (of_batch, spent) = match self.means.journal.begin(&step).await {
                 EntryStart::Known(known) => {
@@ -269,6 +298,7 @@ impl Indexing<'_> {
             total: self.order.pieces.len() as u64,
             error: error.into(),
             at: now().millis(),
+            notes: self.order.notes.clone(),
         }
     }
 

@@ -81,7 +81,8 @@ impl Retrieval<'_> {
             return Ok(Vec::new());
         }
         self.data.check()?;
-        let found = datasets.find(&self.data.dataset_ids, &|warning| self.models.warn(warning)).await?;
+        let (ids, search) = (&self.data.dataset_ids, self.data.search.as_ref());
+        let found = datasets.find_for(ids, search, &|warning| self.models.warn(warning)).await?;
         let found: Vec<&Dataset> = found.iter().map(|one| &**one).collect();
         if found.is_empty() {
             return Ok(Vec::new());

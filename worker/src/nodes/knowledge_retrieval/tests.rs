@@ -282,7 +282,7 @@ async fn what_goes_wrong_with_automatic_filters_or_the_choice_of_a_dataset_is_pa
     assert!(store.put_dataset(&record, true).await.unwrap());
     let indexing = IndexingRecord { run: "1".into(), ..IndexingRecord::default() };
     store.begin_indexing("a", "d", &indexing).await.unwrap();
-    let made = segments("a", "d", &[Piece { content: "x".into(), answer: None }]);
+    let made = segments("a", "d", &[Piece { content: "x".into(), ..Piece::default() }]);
     store.put_segments(Generation { dataset: "a", name: "g" }, &made).await.unwrap();
     let document = DocumentRecord {
         id: "d".into(),

@@ -7,6 +7,7 @@
 pub mod embedded;
 pub mod external;
 pub mod models;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use tidemill_common::nodes::knowledge_retrieval::rank::Indexing;
 use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage};
 use tidemill_common::store::{Jobs, KnowledgeBases, StoreError};
 use tidemill_common::warning::{DATASET_UNKNOWN, PASSAGES_NOT_RANKED, Warning};
-use tidemill_common::wire::knowledge::{DatasetRecord, Technique, is_inner};
+use tidemill_common::wire::knowledge::{DatasetRecord, Retrieval, Technique, is_inner};
 
 use crate::outside::knowledge::embedded::Embedded;
 use crate::outside::knowledge::embedded::index_cache::IndexCache;
@@ -178,7 +179,7 @@ impl Datasets {
         for (id, one) in &config.datasets {
             match one.kind {
                 DatasetKind::Embedded => {
-                    embedded.insert(id.clone(), checked(id, one)?);
+                    embedded.insert(id.clone(), settings::checked(id, one)?);
                 }
                 DatasetKind::ExternalHttp => {
                     let operator_client = match &mut operator_client {
@@ -230,6 +231,19 @@ impl Datasets {
         ids: &[String],
         warn: &(dyn Fn(Warning) + Sync),
     ) -> Result<Vec<Arc<Dataset>>, KnowledgeError> {
+        self.find_for(ids, None, warn).await
+    }
+
+    /// Finds datasets as [`Self::find`]. With `search` the embedded ones are searched in that way, and are strict.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn find_for(
+        &self,
+        ids: &[String],
+        search: Option<&Retrieval>,
+        warn: &(dyn Fn(Warning) + Sync),
+    ) -> Result<Vec<Arc<Dataset>>, KnowledgeError> {
         // Datasets of services need no request to the store.
         let kept = match &self.index_cache {
             Some(index_cache) if !ids.iter().all(|id| self.external.contains_key(id)) => {
@@ -239,7 +253,7 @@ impl Datasets {
         };
         let mut found: Vec<Arc<Dataset>> = Vec::new();
         for id in ids {
-            match self.one(id, &kept)? {
+            match self.one(id, &kept, search)? {
                 Some(dataset) if found.iter().any(|known| known.id == dataset.id) => {}
                 Some(dataset) => found.push(dataset),
                 None if self.strict => {
@@ -258,20 +272,25 @@ impl Datasets {
     }
 
     /// Ids win over names, and the settings over the store.
-    fn one(&self, id: &str, kept: &[DatasetRecord]) -> Result<Option<Arc<Dataset>>, KnowledgeError> {
+    fn one(
+        &self,
+        id: &str,
+        kept: &[DatasetRecord],
+        search: Option<&Retrieval>,
+    ) -> Result<Option<Arc<Dataset>>, KnowledgeError> {
         let record = |id: &str| kept.iter().find(|record| record.id == id);
         if let Some(external) = self.external.get(id) {
             return Ok(Some(external.clone()));
         }
         if self.embedded.contains_key(id) || record(id).is_some() {
-            return self.embedded(id, record(id));
+            return self.embedded(id, record(id), search);
         }
         if let Some(external) = self.external.values().find(|it| it.name == id) {
             return Ok(Some(external.clone()));
         }
         let named = self.embedded.iter().find(|(_, config)| config.name == id).map(|(named, _)| named);
         let named = named.or_else(|| kept.iter().find(|record| record.name == id).map(|record| &record.id));
-        named.map_or(Ok(None), |id| self.embedded(id, record(id)))
+        named.map_or(Ok(None), |id| self.embedded(id, record(id), search))
     }
 
     /// An embedded dataset from the settings and the store; for the search settings the settings win.
@@ -279,6 +298,7 @@ impl Datasets {
         &self,
         id: &str,
         kept: Option<&DatasetRecord>,
+        search: Option<&Retrieval>,
     ) -> Result<Option<Arc<Dataset>>, KnowledgeError> {
         let (Some(index_cache), config) = (&self.index_cache, self.embedded.get(id)) else { return Ok(None) };
         let mut record = match (kept, config) {
@@ -312,6 +332,9 @@ impl Datasets {
                 }
             }
         }
+        if let Some(search) = search {
+            record.retrieval = search.clone();
+        }
         let indexing = match (&record.indexing_technique, &record.embedding) {
             (Technique::HighQuality, Some(embedding)) => {
                 Indexing::HighQuality { embedding: (embedding.provider.clone(), embedding.model.clone()) }
@@ -328,7 +351,7 @@ impl Datasets {
                 top_k: record.retrieval.top_k,
                 score_threshold: record.retrieval.score_threshold,
             },
-            strict: self.strict || config.is_some_and(|config| config.strict),
+            strict: self.strict || search.is_some() || config.is_some_and(|config| config.strict),
             knowledge: Arc::new(Embedded::new(index_cache.clone(), record)),
         })))
     }
@@ -356,28 +379,6 @@ fn remedy(id: &str) -> String {
     format!(
         "add [knowledge.datasets.\"{id}\"] to the worker's settings, or documents with `tidemill knowledge add`"
     )
-}
-
-/// Checks the settings of an embedded dataset.
-fn checked(id: &str, config: &DatasetConfig) -> Result<DatasetConfig, KnowledgeSettingError> {
-    let wrong = |key: &str, reason: &str| KnowledgeSettingError {
-        key: format!("datasets.\"{id}\".{key}"),
-        reason: reason.into(),
-    };
-    let share = 0.0..=1.0;
-    if !share.contains(&config.score_threshold) {
-        return Err(wrong("score_threshold", "must be from 0 to 1"));
-    }
-    if !share.contains(&config.vector_weight) {
-        return Err(wrong("vector_weight", "must be from 0 to 1"));
-    }
-    if config.technique() == Technique::HighQuality && config.embedding.is_none() {
-        return Err(wrong(
-            "embedding",
-            "is missing: {provider, model} of the vectors, or indexing_technique = \"economy\"",
-        ));
-    }
-    Ok(config.clone())
 }
 
 fn service(

@@ -6,13 +6,16 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::store::{DocumentList, Generation, KnowledgeBases, Published, StoreError};
-use tidemill_wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord, is_inner};
+use tidemill_wire::knowledge::{
+    DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord, TagRecord, is_inner,
+};
 
 /// All datasets.
 #[derive(Default)]
 pub(super) struct Knowledge {
     datasets: BTreeMap<String, DatasetRecord>,
     contents: BTreeMap<String, DatasetContent>,
+    tags: BTreeMap<String, TagRecord>,
 }
 
 /// The contents of a dataset.
@@ -73,6 +76,16 @@ impl KnowledgeBases for MemoryStore {
         }
         datasets.insert(dataset.id.clone(), dataset.clone());
         Ok(true)
+    }
+
+    async fn replace_dataset(&self, dataset: &DatasetRecord) -> Result<bool, StoreError> {
+        let datasets = &mut self.inner.lock().knowledge.datasets;
+        let Some(stored) = datasets.get_mut(&dataset.id) else { return Ok(false) };
+        let is_next = stored.revision + 1 == dataset.revision;
+        if is_next {
+            stored.clone_from(dataset);
+        }
+        Ok(is_next)
     }
 
     async fn drop_dataset(&self, dataset: &str) -> Result<bool, StoreError> {
@@ -167,6 +180,19 @@ impl KnowledgeBases for MemoryStore {
         Ok(self.of_dataset(dataset, |contents| contents.publish(document, run)))
     }
 
+    async fn replace_document(&self, dataset: &str, document: &DocumentRecord) -> Result<bool, StoreError> {
+        Ok(self.of_dataset(dataset, |contents| {
+            let Some(stored) = contents.documents.get_mut(&document.id) else { return false };
+            let is_next =
+                stored.generation == document.generation && stored.revision + 1 == document.revision;
+            if is_next {
+                stored.clone_from(document);
+                contents.version += 1;
+            }
+            is_next
+        }))
+    }
+
     async fn drop_document(&self, dataset: &str, document: &str) -> Result<bool, StoreError> {
         Ok(self.of_dataset(dataset, |contents| {
             let was_indexing = contents.indexing.remove(document).is_some();
@@ -187,5 +213,18 @@ impl KnowledgeBases for MemoryStore {
 
     async fn hits(&self, dataset: &str) -> Result<HashMap<String, u64>, StoreError> {
         Ok(self.of_dataset(dataset, |contents| contents.hits.clone()))
+    }
+
+    async fn tags(&self) -> Result<Vec<TagRecord>, StoreError> {
+        Ok(self.inner.lock().knowledge.tags.values().cloned().collect())
+    }
+
+    async fn put_tag(&self, tag: &TagRecord) -> Result<(), StoreError> {
+        self.inner.lock().knowledge.tags.insert(tag.id.clone(), tag.clone());
+        Ok(())
+    }
+
+    async fn drop_tag(&self, tag: &str) -> Result<bool, StoreError> {
+        Ok(self.inner.lock().knowledge.tags.remove(tag).is_some())
     }
 }

@@ -150,6 +150,10 @@ impl Keys {
     pub fn knowledge(&self) -> String {
         self.global("knowledge")
     }
+    /// hash: tags of datasets
+    pub fn knowledge_tags(&self) -> String {
+        self.global("knowledge-tags")
+    }
     /// A part of a dataset, all in one slot. `version`, string: grows with each change. `documents`, hash:
     /// searchable documents. `indexing`, hash: documents that are not searchable yet. `hits`, hash: hit
     /// counts of segments.

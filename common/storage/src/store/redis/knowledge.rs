@@ -11,7 +11,7 @@ use crate::store::redis::connection::replies::unexpected;
 use crate::store::{DocumentList, Generation, KnowledgeBases, Published, StoreError};
 use tidemill_base::limits::{KNOWLEDGE_PENDING_SECONDS, KNOWLEDGE_REPLACED_SECONDS};
 use tidemill_wire::knowledge::{
-    DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord, is_inner, read, text,
+    DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord, TagRecord, is_inner, read, text,
 };
 use tidemill_workflow::knowledge::vectors::{from_text, to_text};
 
@@ -196,6 +196,14 @@ fn readable<T: serde::de::DeserializeOwned>(
     Ok(records)
 }
 
+fn is_replaced(doing: &'static str, word: &str) -> Result<bool, StoreError> {
+    match word {
+        "REPLACED" => Ok(true),
+        "MOVED" => Ok(false),
+        other => Err(unexpected(doing, other)),
+    }
+}
+
 fn contended(doing: &'static str) -> StoreError {
     StoreError::Refused {
         doing,
@@ -224,6 +232,14 @@ impl KnowledgeBases for RedisStore {
         command.arg(self.keys.knowledge()).arg(&dataset.id).arg(text(dataset));
         let added: u64 = self.connector.ask("storing a dataset", &command).await?;
         Ok(!is_new || added > 0)
+    }
+
+    async fn replace_dataset(&self, dataset: &DatasetRecord) -> Result<bool, StoreError> {
+        const DOING: &str = "changing a dataset";
+        let keys = [self.keys.knowledge()];
+        let args = args![&dataset.id, dataset.revision, text(dataset)];
+        let word: String = self.connector.run(DOING, &self.scripts.replace_dataset, &keys, &args).await?;
+        is_replaced(DOING, &word)
     }
 
     async fn drop_dataset(&self, dataset: &str) -> Result<bool, StoreError> {
@@ -321,6 +337,14 @@ impl KnowledgeBases for RedisStore {
         self.publish(dataset, document, run).await
     }
 
+    async fn replace_document(&self, dataset: &str, document: &DocumentRecord) -> Result<bool, StoreError> {
+        const DOING: &str = "changing a document";
+        let keys = ["documents", "version"].map(|kind| self.keys.of_dataset(dataset, kind));
+        let args = args![&document.id, &document.generation, document.revision, text(document)];
+        let word: String = self.connector.run(DOING, &self.scripts.replace_document, &keys, &args).await?;
+        is_replaced(DOING, &word)
+    }
+
     async fn drop_document(&self, dataset: &str, document: &str) -> Result<bool, StoreError> {
         self.forget_document(dataset, document).await
     }
@@ -341,5 +365,23 @@ impl KnowledgeBases for RedisStore {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.keys.of_dataset(dataset, "hits"));
         self.connector.ask("reading hits", &command).await
+    }
+
+    async fn tags(&self) -> Result<Vec<TagRecord>, StoreError> {
+        let records = self.records("listing tags of datasets", self.keys.knowledge_tags()).await?;
+        Ok(records.into_iter().map(|(_, record)| record).collect())
+    }
+
+    async fn put_tag(&self, tag: &TagRecord) -> Result<(), StoreError> {
+        let mut command = redis::cmd("HSET");
+        command.arg(self.keys.knowledge_tags()).arg(&tag.id).arg(text(tag));
+        self.connector.ask("storing a tag of datasets", &command).await
+    }
+
+    async fn drop_tag(&self, tag: &str) -> Result<bool, StoreError> {
+        let mut command = redis::cmd("HDEL");
+        command.arg(self.keys.knowledge_tags()).arg(tag);
+        let removed: u64 = self.connector.ask("removing a tag of datasets", &command).await?;
+        Ok(removed > 0)
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::knowledge::records::{ModelName, Retrieval, SearchMethod, Technique};
 use tidemill_base::hidden::{Hidden, HiddenUrl};
+use tidemill_base::limits::KNOWLEDGE_REQUEST_SECONDS_MAX;
 
 /// `[knowledge]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,11 +23,22 @@ pub struct KnowledgeConfig {
     /// Most memory for local indexes of embedded knowledge bases, in bytes. The index unused for longest is dropped
     /// first.
     pub index_bytes_max: u64,
+    /// The model for vectors where a request of Dify's service API asks for vectors and names no model:
+    /// `provider/model`. Empty: such a request is refused.
+    pub embedding_model: String,
+    /// Longest wait of a request of Dify's service API for a search or a change of segments, in seconds.
+    pub request_seconds_max: u64,
     /// Knowledge bases by dataset id.
     pub datasets: BTreeMap<String, DatasetConfig>,
 }
 
 impl KnowledgeConfig {
+    /// The model of `embedding_model`; the model's name is all after the first slash.
+    pub fn default_embedding(&self) -> Option<ModelName> {
+        let (provider, model) = self.embedding_model.trim().split_once('/')?;
+        Some(ModelName { provider: provider.into(), model: model.into() })
+    }
+
     /// Ids and names of the datasets; workflows may use either.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let names = self.datasets.iter().flat_map(|(id, dataset)| [id.as_str(), dataset.name.as_str()]);
@@ -45,6 +57,8 @@ impl Default for KnowledgeConfig {
             searches_max: 8,
             // A few hundred thousand passages with small vectors, or some ten thousand with large ones.
             index_bytes_max: 512 << 20,
+            embedding_model: String::new(),
+            request_seconds_max: KNOWLEDGE_REQUEST_SECONDS_MAX,
             datasets: BTreeMap::new(),
         }
     }

@@ -17,6 +17,7 @@ pub mod rank;
 pub mod router;
 
 use crate::dsl::Problems;
+use crate::knowledge::records::Retrieval;
 use crate::nodes::llm::ModelConfig;
 use filter::FilterTemplate;
 use tidemill_base::failure::NodeFailure;
@@ -45,6 +46,9 @@ pub struct KnowledgeRetrievalData {
     pub filter_model: Option<ModelConfig>,
     /// The filters in the file.
     pub filters: Option<FilterTemplate>,
+    /// The search of a request to the API, in the place of the datasets' own settings; then a dataset that cannot be
+    /// searched fails the node. Only our own workflows have it.
+    pub search: Option<Retrieval>,
 }
 
 /// The datasets to search.

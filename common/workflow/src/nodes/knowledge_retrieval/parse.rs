@@ -38,6 +38,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Knowledge
         filtering: filtering?,
         filter_model: filter_model?,
         filters: filters?,
+        search: present(data, "api_search").and_then(|search| serde_json::from_value(search.clone()).ok()),
     })
 }
 

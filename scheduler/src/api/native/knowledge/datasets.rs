@@ -48,6 +48,7 @@ pub async fn create(
         embedding,
         retrieval: take::<Retrieval>(&mut map, "retrieval")?.unwrap_or_default(),
         created_at: state.store.time().await?.millis(),
+        ..DatasetRecord::default()
     };
     nothing_left(&map)?;
     check(&record)?;

@@ -4,23 +4,20 @@ use axum::Json as JsonBody;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
-use tidemill_common::ids::RunId;
 use tidemill_common::knowledge::segment::document_id;
 use tidemill_common::knowledge::{SplitSettings, Unit, split};
 use tidemill_common::store::Generation;
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::knowledge::{DatasetRecord, IndexingRecord, IndexingState, UPLOAD};
+use tidemill_common::wire::knowledge::{DatasetRecord, UPLOAD};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::indexing::{self, Content, Order};
 use crate::api::native::knowledge::{check_name, existing, find, shown, take};
 use crate::api::request::{
     Body, IdInPath, Params, nothing_left, take_count, take_list, take_object, take_text,
 };
-use crate::submit::{Submission, SystemValues, WorkflowSource};
 
-/// The workflow that indexes a document.
-const INDEXING: &str = include_str!("indexing.yml");
 /// Segments of a document that are shown by default.
 const SHOWN: u64 = 100;
 /// The most segments that are shown.
@@ -52,58 +49,18 @@ pub async fn add(
         Some(id) => id,
         None => known_by_name(&state, &dataset, &name).await?,
     };
-    let run = RunId::generate(state.submitter.some_shard().await?);
     let total = segments.len();
-    let content = json!({
-        "segments": segments,
-        "document": {"name": name, "data_source_type": source, "doc_metadata": metadata, "noted_run": run.to_string()},
-    });
-    let record = IndexingRecord {
+    let order = Order {
         name,
-        run: run.to_string(),
-        total: total as u64,
-        at: state.store.time().await?.millis(),
-        ..IndexingRecord::default()
+        data_source_type: source,
+        doc_metadata: Some(metadata),
+        ..Order::of(document.clone(), Content::Segments(segments))
     };
-    // Before the run is created, so that the run never finds an older record.
-    state.store.knowledge().begin_indexing(&dataset.id, &document, &record).await?;
-    if let Err(error) = submit(&state, run, &dataset.id, &document, content).await {
-        let failed = IndexingRecord {
-            state: IndexingState::Error,
-            error: format!("it could not be submitted: {}", error.message()),
-            ..record
-        };
-        state.store.knowledge().note_indexing(&dataset.id, &document, &failed).await?;
-        return Err(error);
-    }
+    let run = indexing::order(&state, &dataset, order).await?;
     let answer = json!({
         "dataset_id": dataset.id, "document_id": document, "run": run.to_string(), "segments": total,
     });
     Ok((StatusCode::ACCEPTED, JsonBody(answer)))
-}
-
-async fn submit(
-    state: &ApiState,
-    run: RunId,
-    dataset: &str,
-    document: &str,
-    content: Json,
-) -> Result<(), ApiError> {
-    let object = |value: Json| match value {
-        Json::Object(map) => map,
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => JsonMap::new(),
-    };
-    let sys = json!({
-        "dataset_id": dataset, "document_id": document, "batch": run.to_string(), "invoke_from": "service-api",
-    });
-    let mut submission = Submission::of(
-        WorkflowSource::Text(INDEXING.into()),
-        SystemValues::Exactly(object(sys)),
-        object(json!({ "document": content })),
-    );
-    submission.run = Some(run);
-    state.submitter.submit(submission).await?;
-    Ok(())
 }
 
 /// The id of the document with this name, or an id that follows from the name.

@@ -3,7 +3,7 @@
 
 pub mod datasets;
 pub mod documents;
-mod shown;
+pub(in crate::api) mod shown;
 
 use axum::http::StatusCode;
 use serde_json::Value as Json;
@@ -44,6 +44,7 @@ async fn existing(state: &ApiState, wanted: &str) -> Result<DatasetRecord, ApiEr
         embedding: config.embedding.clone(),
         retrieval: config.retrieval(),
         created_at: state.store.time().await?.millis(),
+        ..DatasetRecord::default()
     };
     check(&record)?;
     state.store.knowledge().put_dataset(&record, true).await?;
@@ -51,7 +52,7 @@ async fn existing(state: &ApiState, wanted: &str) -> Result<DatasetRecord, ApiEr
 }
 
 /// Checks the fields of a dataset.
-fn check(record: &DatasetRecord) -> Result<(), ApiError> {
+pub(in crate::api) fn check(record: &DatasetRecord) -> Result<(), ApiError> {
     check_name("id", &record.id)?;
     check_name("name", &record.name)?;
     if is_inner(&record.id) {
@@ -77,7 +78,7 @@ fn check(record: &DatasetRecord) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn check_name(what: &str, name: &str) -> Result<(), ApiError> {
+pub(in crate::api) fn check_name(what: &str, name: &str) -> Result<(), ApiError> {
     let max = KNOWLEDGE_NAME_BYTES_MAX;
     if name.trim().is_empty() || name.len() > max || name.chars().any(char::is_control) {
         return Err(ApiError::invalid_param(format!(

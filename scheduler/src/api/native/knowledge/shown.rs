@@ -22,13 +22,29 @@ pub(super) fn dataset(record: &DatasetRecord) -> Json {
     })
 }
 
+/// A document: its searchable version, and the newer one that is not searchable yet.
+pub(in crate::api) type Versions = (Option<DocumentRecord>, Option<IndexingRecord>);
+
 /// Documents with their status, sorted by name.
 pub(super) async fn documents(
     state: &ApiState,
     published: Vec<DocumentRecord>,
     indexing: Vec<(String, IndexingRecord)>,
 ) -> Result<Vec<Json>, ApiError> {
-    let mut all: BTreeMap<String, (Option<DocumentRecord>, Option<IndexingRecord>)> = BTreeMap::new();
+    let all = versions(state, published, indexing).await?.into_iter();
+    let mut shown: Vec<Json> =
+        all.map(|(id, (published, indexing))| document(&id, published.as_ref(), indexing.as_ref())).collect();
+    shown.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    Ok(shown)
+}
+
+/// The versions of documents by id, with their real states.
+pub(in crate::api) async fn versions(
+    state: &ApiState,
+    published: Vec<DocumentRecord>,
+    indexing: Vec<(String, IndexingRecord)>,
+) -> Result<BTreeMap<String, Versions>, ApiError> {
+    let mut all: BTreeMap<String, Versions> = BTreeMap::new();
     for record in published {
         let id = record.id.clone();
         all.entry(id).or_default().0 = Some(record);
@@ -41,16 +57,12 @@ pub(super) async fn documents(
             entry.1 = Some(record);
         }
     }
-    let mut shown = Vec::with_capacity(all.len());
-    for (id, (published, indexing)) in all {
-        let indexing = match indexing {
-            Some(record) => Some(real_state(state, record).await?),
-            None => None,
-        };
-        shown.push(document(&id, published.as_ref(), indexing.as_ref()));
+    for (_, indexing) in all.values_mut() {
+        if let Some(record) = indexing.take() {
+            *indexing = Some(real_state(state, record).await?);
+        }
     }
-    shown.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
-    Ok(shown)
+    Ok(all)
 }
 
 /// A document. `status` belongs to its newest version; `searchable` is true when any version can be found.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidemill_common::nodes::knowledge_retrieval::ErrorType;
 use tidemill_common::store::{DocumentList, Jobs, KnowledgeBases};
-use tidemill_common::wire::knowledge::DatasetRecord;
+use tidemill_common::wire::knowledge::{DatasetRecord, DocumentRecord};
 
 use crate::outside::knowledge::KnowledgeError;
 use crate::outside::knowledge::embedded::index::{Document, Index, least_bytes, load};
@@ -88,7 +88,7 @@ impl IndexCache {
             before.into_iter().flat_map(|it| &it.documents).map(|it| (&*it.record.generation, it)).collect();
         for _ in 0..LOADS_MAX {
             let DocumentList { version, mut documents } = self.store().documents(&dataset.id).await?;
-            documents.retain(|document| document.enabled);
+            documents.retain(DocumentRecord::is_searched);
             self.check_size(dataset, documents.iter().map(least_bytes).sum())?;
             let mut index = Index {
                 version,

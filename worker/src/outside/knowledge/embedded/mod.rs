@@ -11,7 +11,7 @@ pub mod words;
 use std::sync::Arc;
 
 use serde_json::json;
-use tidemill_common::knowledge::vectors;
+use tidemill_common::knowledge::{built_in, vectors};
 use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage, keywords};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::knowledge::{DatasetRecord, SearchMethod, SegmentRecord, Technique};
@@ -96,7 +96,7 @@ impl Embedded {
             content: shown(segment),
             score: Some(score),
             source_type: record.data_source_type.clone(),
-            document_metadata: Some(record.doc_metadata.clone()),
+            document_metadata: Some(built_in::metadata(&self.record, record).into_owned()),
             key: Some(segment.index_node_id.clone()),
             more,
         })
@@ -140,7 +140,8 @@ impl Knowledge for Embedded {
     ) -> Result<Vec<Passage>, KnowledgeError> {
         let index = self.index_cache.index(&self.record).await?;
         let is_wanted = |document: &index::Document| {
-            search.filters.is_none_or(|filters| filters.matches(&document.record.doc_metadata))
+            let metadata = built_in::metadata(&self.record, &document.record);
+            search.filters.is_none_or(|filters| filters.matches(&metadata))
         };
         let documents: Vec<bool> = index.documents.iter().map(is_wanted).collect();
         if !documents.contains(&true) {

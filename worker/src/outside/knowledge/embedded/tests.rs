@@ -48,7 +48,7 @@ impl Library {
     /// Adds a document, as an indexing run does.
     async fn add(&self, id: &str, run: &str, metadata: Json, texts: &[(&str, Option<[f32; 3]>)]) {
         let pieces: Vec<Piece> =
-            texts.iter().map(|(text, _)| Piece { content: (*text).into(), answer: None }).collect();
+            texts.iter().map(|(text, _)| Piece { content: (*text).into(), ..Piece::default() }).collect();
         let made = segments("k", id, &pieces);
         let generation = format!("{id}-{run}");
         let of = Generation { dataset: "k", name: &generation };
@@ -173,7 +173,7 @@ async fn passages_say_all_of_their_segment_and_document() {
     assert_eq!(passage.source_type, "upload_file");
     assert_eq!(passage.document_metadata.as_ref().unwrap()["year"], json!(2020));
     assert!((passage.order() - 2.0 / 5.0_f64.sqrt()).abs() < 1e-5);
-    let made = segments("k", "a", &[Piece { content: "apes climb".into(), answer: None }]);
+    let made = segments("k", "a", &[Piece { content: "apes climb".into(), ..Piece::default() }]);
     assert_eq!(passage.more["segment_id"], json!(made[0].id));
     assert_eq!(
         (&passage.more["segment_position"], &passage.more["segment_word_count"]),

@@ -9,6 +9,8 @@ use super::NodeResult;
 use super::fields::{INVALID_NODE_DATA, required, selector, text};
 use crate::dsl::Problems;
 use crate::knowledge::Piece;
+use crate::knowledge::notes::DocumentNotes;
+use crate::knowledge::process::ProcessRule;
 use crate::knowledge::records::UPLOAD;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::template::mention;
@@ -30,7 +32,11 @@ pub struct Order {
     /// The document's name; defaults to its id.
     pub name: String,
     pub data_source_type: String,
-    pub doc_metadata: JsonMap,
+    /// `None`: that of the version before.
+    pub doc_metadata: Option<JsonMap>,
+    pub notes: DocumentNotes,
+    /// The generation that the segments were derived from. If another one is published now, nothing is stored.
+    pub based_on: Option<String>,
     /// The run that the caller recorded as the newest for this document.
     pub noted_run: Option<String>,
     /// The segments, at least one.
@@ -77,6 +83,8 @@ impl ChunkStructure {
 pub struct KnowledgeIndexData {
     pub structure: ChunkStructure,
     pub chunks: Selector,
+    /// A text that is split here, by the `process_rule` beside the document. Only our own workflows have it.
+    pub text: Option<Selector>,
 }
 
 impl KnowledgeIndexData {
@@ -95,12 +103,14 @@ impl KnowledgeIndexData {
             });
             return None;
         }
-        Some(Self { structure: structure?, chunks: chunks? })
+        let text = data.get("text_variable_selector").and_then(|value| selector(value, problems));
+        Some(Self { structure: structure?, chunks: chunks?, text })
     }
 
     /// Adds the variables that the configuration mentions, as (node, name).
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         mention(&self.chunks, into);
+        self.text.iter().for_each(|text| mention(text, into));
         into.extend(SYSTEM.map(|name| ("sys".to_owned(), name.to_owned())));
     }
 
@@ -131,7 +141,12 @@ impl KnowledgeIndexData {
         }
         let Some(batch) = sys("batch") else { return failed("Batch is required.".into()) };
         let Some(document) = sys("document_id") else { return failed("document_id is required.".into()) };
-        let pieces = match pieces(self.structure, &chunks.value) {
+        let text = self.text.as_ref().and_then(|text| variables.found(text));
+        let pieces = match text {
+            Some(text) => pieces_of_text(&text.text(), &chunks.value),
+            None => pieces(self.structure, &chunks.value),
+        };
+        let pieces = match pieces {
             Ok(pieces) if pieces.is_empty() => return failed("Chunks is required.".into()),
             Ok(pieces) => pieces,
             Err(message) => return failed(message),
@@ -144,9 +159,14 @@ impl KnowledgeIndexData {
             name: said("name").unwrap_or_else(|| document.clone()),
             document,
             data_source_type: said("data_source_type").unwrap_or_else(|| UPLOAD.into()),
-            doc_metadata: about
-                .and_then(|it| it.get("doc_metadata")?.as_object().cloned())
+            doc_metadata: match about {
+                Some(about) => about.get("doc_metadata").and_then(Json::as_object).cloned(),
+                None => Some(JsonMap::new()),
+            },
+            notes: about
+                .and_then(|it| serde_json::from_value(it.get("notes")?.clone()).ok())
                 .unwrap_or_default(),
+            based_on: said("based_on"),
             noted_run: said("noted_run"),
             pieces,
             inputs,
@@ -159,18 +179,36 @@ pub fn failure(message: impl Into<String>) -> NodeFailure {
     NodeFailure::new(ERROR, message)
 }
 
+/// Splits a text by the rule beside the document.
+fn pieces_of_text(text: &str, chunks: &Json) -> Result<Vec<Piece>, String> {
+    let rule = match chunks.get("process_rule").filter(|rule| !rule.is_null()) {
+        Some(rule) => ProcessRule::parse(rule).map_err(|error| error.to_string())?,
+        None => ProcessRule::default(),
+    };
+    let pieces = rule.pieces(text);
+    if pieces.is_empty() {
+        return Err("there is no text in the file".into());
+    }
+    Ok(pieces.into_iter().map(|content| Piece { content, ..Piece::default() }).collect())
+}
+
 /// Turns chunks into segments. Besides Dify's structures we accept `segments` in all of them: a list of objects with
 /// `content` and optionally `answer`.
 fn pieces(structure: ChunkStructure, chunks: &Json) -> Result<Vec<Piece>, String> {
     let text =
         |value: &Json| value.as_str().map(str::to_owned).ok_or_else(|| "A chunk is not a text".to_owned());
-    let plain = |content: &Json| Ok(Piece { content: text(content)?, answer: None });
+    let plain = |content: &Json| Ok(Piece { content: text(content)?, ..Piece::default() });
     let pieces: Vec<Piece> = match (structure, chunks.get("segments").and_then(Json::as_array)) {
         (_, Some(segments)) => segments
             .iter()
             .map(|it| {
                 let answer = it.get("answer").filter(|answer| !answer.is_null()).map(text).transpose()?;
-                Ok(Piece { content: text(part(it, "content")?)?, answer })
+                Ok(Piece {
+                    content: text(part(it, "content")?)?,
+                    answer,
+                    id: it.get("id").and_then(Json::as_str).map(str::to_owned),
+                    is_disabled: it.get("enabled").and_then(Json::as_bool) == Some(false),
+                })
             })
             .collect::<Result<_, String>>()?,
         (ChunkStructure::Text, None) => {
@@ -185,7 +223,7 @@ fn pieces(structure: ChunkStructure, chunks: &Json) -> Result<Vec<Piece>, String
             .iter()
             .map(|it| {
                 let answer = Some(text(part(it, "answer")?)?);
-                Ok(Piece { content: text(part(it, "question")?)?, answer })
+                Ok(Piece { content: text(part(it, "question")?)?, answer, ..Piece::default() })
             })
             .collect::<Result<_, String>>()?,
     };
@@ -250,139 +288,4 @@ fn part<'a>(chunk: &'a Json, key: &str) -> Result<&'a Json, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tidemill_base::value::pool::Pool;
-
-    fn work(structure: &str, sys: Json, chunks: Json) -> Work {
-        let data = json!({"chunk_structure": structure, "index_chunk_variable_selector": ["c", "result"]});
-        let mut problems = Problems::new();
-        let data = KnowledgeIndexData::parse(data.as_object().expect("a mapping"), &mut problems);
-        let pool = match chunks {
-            Json::Null => json!({ "sys": sys }),
-            chunks => json!({"sys": sys, "c": {"result": chunks}}),
-        };
-        data.expect("usable").work(&Pool::new(pool))
-    }
-
-    fn run(structure: &str, sys: Json, chunks: Json) -> NodeResult {
-        match work(structure, sys, chunks) {
-            Work::Done(result) => *result,
-            Work::Keep(order) => panic!("{order:?}"),
-        }
-    }
-
-    #[test]
-    fn missing_inputs_fail_in_difys_order_with_difys_messages() {
-        let set = json!({"dataset_id": "d"});
-        for (sys, chunks, error_type, message) in [
-            (json!({}), json!(null), "WorkflowNodeError", "Dataset ID is required."),
-            (set.clone(), json!(null), "WorkflowNodeError", "Index chunk variable is required."),
-            (set.clone(), json!([]), ERROR, "Chunks is required."),
-            (set, json!(["x"]), ERROR, "Batch is required."),
-            (json!({"dataset_id": "d", "batch": "b"}), json!(["x"]), ERROR, "document_id is required."),
-            (
-                json!({"dataset_id": "d", "batch": "b", "document_id": "o", "invoke_from": "published"}),
-                json!([1]),
-                ERROR,
-                "A chunk is not a text",
-            ),
-            (
-                json!({"dataset_id": "d", "invoke_from": "debugger"}),
-                json!("x"),
-                ERROR,
-                "Chunks is not a list",
-            ),
-        ] {
-            let result = run("text_model", sys, chunks.clone());
-            let failure = result.failure.expect("a failure");
-            assert_eq!((failure.error_type.as_str(), failure.message.as_str()), (error_type, message));
-            assert_eq!(result.inputs.is_empty(), error_type != ERROR, "{message}");
-        }
-    }
-
-    #[test]
-    fn the_preview_shows_chunks_by_their_structure() {
-        let sys = json!({"dataset_id": "d", "invoke_from": "debugger"});
-        for (structure, chunks, shown) in [
-            (
-                "text_model",
-                json!(["a", "b"]),
-                json!({"preview": [{"content": "a"}, {"content": "b"}], "total_segments": 2}),
-            ),
-            (
-                "hierarchical_model",
-                json!({"parent_mode": "full-doc", "parent_child_chunks": [{"parent_content": "p", "child_contents": ["c"]}]}),
-                json!({"parent_mode": "full-doc", "preview": [{"content": "p", "child_chunks": ["c"]}], "total_segments": 1}),
-            ),
-            (
-                "qa_model",
-                json!({"qa_chunks": [{"question": "q", "answer": "a"}]}),
-                json!({"qa_preview": [{"question": "q", "answer": "a"}], "total_segments": 1}),
-            ),
-        ] {
-            let result = run(structure, sys.clone(), chunks);
-            assert_eq!(result.failure, None, "{structure}");
-            let mut outputs: JsonMap =
-                result.outputs.into_iter().map(|(name, value)| (name, value.value)).collect();
-            assert_eq!(outputs.shift_remove("chunk_structure"), Some(json!(structure)));
-            assert_eq!(Json::Object(outputs), shown);
-        }
-    }
-
-    #[test]
-    fn chunks_of_every_structure_become_pieces_of_a_document() {
-        let sys = json!({"dataset_id": "d", "document_id": "o", "batch": "b"});
-        let piece = |content: &str, answer: Option<&str>| Piece {
-            content: content.into(),
-            answer: answer.map(Into::into),
-        };
-        for (structure, chunks, expected) in [
-            ("text_model", json!(["a", " ", "b"]), vec![piece("a", None), piece("b", None)]),
-            (
-                "hierarchical_model",
-                json!({"parent_child_chunks": [{"parent_content": "p", "child_contents": ["c"]}]}),
-                vec![piece("p", None)],
-            ),
-            (
-                "qa_model",
-                json!({"qa_chunks": [{"question": "q", "answer": "a"}]}),
-                vec![piece("q", Some("a"))],
-            ),
-            (
-                "text_model",
-                json!({"segments": [{"content": "q", "answer": "a"}, {"content": "c", "answer": null}]}),
-                vec![piece("q", Some("a")), piece("c", None)],
-            ),
-        ] {
-            let Work::Keep(order) = work(structure, sys.clone(), chunks) else { panic!("{structure}") };
-            assert_eq!(order.pieces, expected, "{structure}");
-            assert_eq!((order.name.as_str(), order.data_source_type.as_str()), ("o", "upload_file"));
-            assert_eq!(order.noted_run, None);
-        }
-        let named = json!({"segments": [{"content": "c"}], "document": {
-            "name": "n.md", "data_source_type": "website_crawl", "doc_metadata": {"year": 1}, "noted_run": "r"}});
-        let Work::Keep(order) = work("text_model", sys, named) else { panic!("it is to be kept") };
-        assert_eq!((order.name.as_str(), order.data_source_type.as_str()), ("n.md", "website_crawl"));
-        assert_eq!((order.noted_run.as_deref(), &order.doc_metadata["year"]), (Some("r"), &json!(1)));
-    }
-
-    #[test]
-    fn wrong_fields_are_reported_at_their_place() {
-        let chunks = json!(["c", "r"]);
-        for (data, path) in [
-            (json!({"index_chunk_variable_selector": chunks}), "chunk_structure"),
-            (json!({"chunk_structure": "lines", "index_chunk_variable_selector": chunks}), "chunk_structure"),
-            (json!({"chunk_structure": "qa_model"}), "index_chunk_variable_selector"),
-            (
-                json!({"chunk_structure": "qa_model", "index_chunk_variable_selector": chunks, "indexing_technique": "fast"}),
-                "indexing_technique",
-            ),
-        ] {
-            let mut problems = Problems::new();
-            assert!(KnowledgeIndexData::parse(data.as_object().expect("a mapping"), &mut problems).is_none());
-            let paths: Vec<String> = problems.into_vec().into_iter().map(|problem| problem.path).collect();
-            assert_eq!(paths, [path]);
-        }
-    }
-}
+mod tests;
