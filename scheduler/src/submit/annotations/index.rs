@@ -14,7 +14,7 @@ use crate::submit::inner::FIELD;
 use crate::submit::{Submission, SubmitError, Submitter, SystemValues, WorkflowSource};
 
 /// The workflow that indexes a document of a knowledge base.
-const INDEXING: &str = include_str!("../../api/native/knowledge/indexing.yml");
+const INDEXING: &str = include_str!("../../api/indexing/segments.yml");
 /// Annotations that are read at once.
 const PAGE: usize = 256;
 /// Most questions in one document.
