@@ -179,6 +179,8 @@ fn native_routes() -> Router<ApiState> {
 /// The routes of Dify's service API, below `/v1`.
 fn dify_routes() -> Router<ApiState> {
     Router::new()
+        .route("/completion-messages", post(dify::completion::send))
+        .route("/completion-messages/{id}/stop", post(dify::completion::stop))
         .route("/chat-messages", post(dify::chat::send))
         .route("/chat-messages/{id}/stop", post(dify::chat::stop))
         .route("/messages", get(dify::messages::list))

@@ -38,6 +38,11 @@ impl Renderer {
         Self { store, shard, graph, secrets_in_outputs: shows, hidden }
     }
 
+    /// The workflow of the run.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
     /// Opens the values in an event's data.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod answer;
 pub mod chat;
+pub mod completion;
 pub mod conversations;
 pub mod detail;
 pub mod events;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use serde_json::Value as Json;
-use tidemill_common::graph::{AppMode, Graph, GraphHash};
+use tidemill_common::graph::{AppMode, Graph, GraphHash, SimpleMode};
 use tidemill_common::ids::RunId;
 use tidemill_common::store::App;
 use tidemill_common::value::JsonMap;
@@ -75,7 +76,16 @@ fn truth(body: &mut JsonMap, key: &str, default: bool) -> Result<bool, ApiError>
     }
 }
 
-/// Refuses apps that are not workflows: chats have their own routes.
+/// Refuses apps that are no completions.
+fn check_completion(app: &App) -> Result<(), ApiError> {
+    if app.mode == SimpleMode::Completion.name() {
+        return Ok(());
+    }
+    let message = "App unavailable, please check your app configurations.";
+    Err(ApiError::new(StatusCode::BAD_REQUEST, "app_unavailable", message))
+}
+
+/// Refuses apps that are not workflows: chats and completions have their own routes.
 fn check_mode(app: &App) -> Result<(), ApiError> {
     if app.mode == AppMode::Workflow.name() {
         return Ok(());
@@ -86,7 +96,8 @@ fn check_mode(app: &App) -> Result<(), ApiError> {
 
 /// Refuses apps that are not chats.
 fn check_chat(app: &App) -> Result<(), ApiError> {
-    if app.mode == AppMode::Chat.name() {
+    let chats = [AppMode::Chat.name(), SimpleMode::Chat.name(), SimpleMode::AgentChat.name()];
+    if chats.contains(&app.mode.as_str()) {
         return Ok(());
     }
     let message = "Please check if your app mode matches the right API route.";
@@ -113,9 +124,11 @@ async fn renderer(state: &ApiState, record: &RunRecord) -> Result<(Renderer, Arc
 async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Result<RunFacts, ApiError> {
     let mut inputs = record.inputs_with_sys();
     render.named(&mut inputs).await?;
-    let chat = record.conversation_id.clone().filter(|_| record.mode == AppMode::Chat.name());
+    let simple = render.graph().front.mode;
+    let is_message = record.mode == AppMode::Chat.name() || simple == Some(SimpleMode::Completion);
+    let chat = record.conversation_id.clone().filter(|_| is_message);
     Ok(RunFacts {
-        chat: chat.map(|conversation_id| ChatFacts { conversation_id }),
+        chat: chat.map(|conversation_id| ChatFacts { conversation_id, simple }),
         id: record.id.to_string(),
         workflow_id: record.version.clone(),
         user: record.user.clone(),

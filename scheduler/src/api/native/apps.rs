@@ -45,7 +45,7 @@ pub async fn register(
     let app = App {
         id,
         name: graph.name.clone(),
-        mode: graph.mode.name().into(),
+        mode: graph.app_mode().into(),
         version: graph.hash.to_string(),
         document: workflow.document.to_string(),
         created_at_ms: earlier.as_ref().map_or_else(|| SystemClock.now().millis(), |app| app.created_at_ms),

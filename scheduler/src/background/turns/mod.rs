@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, CrashPoint};
-use tidemill_common::graph::GraphHash;
+use tidemill_common::graph::{GraphHash, SimpleMode};
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{ConversationRef, Runs, Settling, StoreError};
@@ -155,6 +155,9 @@ pub(crate) async fn turn(
     let resources = output.resources();
     if !resources.is_empty() {
         turn["resources"] = resources.into();
+    }
+    if render.graph().front.mode == Some(SimpleMode::AgentChat) {
+        turn["thoughts"] = output.thoughts(&record.id.to_string()).into();
     }
     if record.status == RunStatus::Failed {
         turn["error"] = record.error.into();

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::store::{Runs, StoreError};
 
-use crate::runs::projection::{ShownText, Sources};
+use crate::runs::projection::{ShownText, Sources, Thoughts};
 use crate::runs::render::Renderer;
 
 /// Events read at once.
@@ -15,6 +15,7 @@ const PAGE: usize = 512;
 pub(super) struct ShownOutput {
     shown: ShownText,
     sources: Sources,
+    thoughts: Thoughts,
 }
 
 impl ShownOutput {
@@ -26,6 +27,11 @@ impl ShownOutput {
     /// The knowledge sources of the text.
     pub(super) fn resources(&self) -> Vec<Json> {
         self.sources.all()
+    }
+
+    /// The rounds of an agent.
+    pub(super) fn thoughts(&self, run: &str) -> Vec<Json> {
+        self.thoughts.listed(run)
     }
 }
 
@@ -44,6 +50,7 @@ pub(super) async fn so_far(
             render.chunk(&mut event).await?;
             output.shown.take(&event);
             output.sources.take(&event);
+            output.thoughts.take(&event);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `message`, and the end is sent twice: once for the message and once for the run.
 
 use serde_json::{Value as Json, json};
+use tidemill_common::graph::SimpleMode;
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use crate::runs::projection::usage::Usage;
@@ -11,6 +12,8 @@ use crate::runs::projection::{Projection, field, files};
 #[derive(Debug, Clone, Default)]
 pub struct ChatFacts {
     pub conversation_id: String,
+    /// The mode of an app that had no workflow in Dify. Then no event is about workflows and nodes.
+    pub simple: Option<SimpleMode>,
 }
 
 /// Data that the end of a message contains beside the text.
@@ -74,7 +77,7 @@ impl Projection {
     }
 
     /// An event without `data`: its fields are at the top level.
-    fn of_message(&self, chat: &ChatFacts, event: &str, fields: Json) -> Json {
+    pub(super) fn of_message(&self, chat: &ChatFacts, event: &str, fields: Json) -> Json {
         let mut payload = json!({
             "event": event,
             "conversation_id": chat.conversation_id,
@@ -83,6 +86,10 @@ impl Projection {
             "task_id": self.run.id,
         });
         if let (Json::Object(payload), Json::Object(fields)) = (&mut payload, fields) {
+            if chat.simple == Some(SimpleMode::Completion) {
+                // Its conversation only keeps the message.
+                payload.shift_remove("conversation_id");
+            }
             payload.extend(fields);
         }
         payload
@@ -139,6 +146,11 @@ impl Projection {
     pub fn text_so_far(&self) -> Option<Json> {
         let chat = self.run.chat.as_ref().filter(|_| !self.shown.text().is_empty())?;
         Some(self.message_replace(chat))
+    }
+
+    /// Dify's name of the app's mode.
+    pub fn mode(&self) -> &'static str {
+        self.graph.app_mode()
     }
 
     /// The text that clients see.

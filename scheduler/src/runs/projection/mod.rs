@@ -9,9 +9,11 @@ mod names;
 mod node;
 mod pause;
 mod run;
+pub(crate) mod simple;
 #[cfg(test)]
 mod tests;
 mod text;
+mod thoughts;
 mod usage;
 
 use std::collections::HashMap;
@@ -27,6 +29,7 @@ pub use crate::runs::projection::chat::{ChatFacts, Sources};
 pub use crate::runs::projection::pause::FormsOfRun;
 pub use crate::runs::projection::run::Totals;
 pub use crate::runs::projection::text::ShownText;
+pub use crate::runs::projection::thoughts::Thoughts;
 
 /// Data about the run for the payloads.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +61,8 @@ pub struct Projection {
     shown: ShownText,
     /// Data for the end of a chat's message.
     gathered: Gathered,
+    /// The rounds of an agent app.
+    thoughts: Thoughts,
     /// The number of each execution, in the order of their start.
     index: HashMap<String, u64>,
     began_ms: Option<i64>,
@@ -74,6 +79,7 @@ impl Projection {
             totals: Totals::default(),
             shown: ShownText::default(),
             gathered: Gathered::default(),
+            thoughts: Thoughts::default(),
             index: HashMap::new(),
             began_ms: None,
             shows_containers: false,
@@ -85,6 +91,7 @@ impl Projection {
     pub fn reset(&mut self) -> Json {
         self.shown = ShownText::default();
         self.gathered = Gathered::default();
+        self.thoughts = Thoughts::default();
         self.index.clear();
         self.text_replace()
     }
@@ -99,6 +106,10 @@ impl Projection {
     pub fn project(&mut self, record: &EventRecord) -> Vec<Json> {
         if self.run.chat.is_some() {
             self.gather(record);
+        }
+        if let Some(chat @ ChatFacts { simple: Some(mode), .. }) = &self.run.chat {
+            let (chat, mode) = (chat.clone(), *mode);
+            return self.project_simple(&chat, mode, record);
         }
         let payload = match record.kind.as_str() {
             kind::GRAPH_RUN_PAUSED => self.workflow_paused(record),

@@ -375,7 +375,7 @@ fn a_pause_contains_its_forms_completely() {
 #[test]
 fn sources_that_are_reported_again_count_once() {
     let mut chat = projection();
-    chat.run.chat = Some(super::ChatFacts { conversation_id: "c".into() });
+    chat.run.chat = Some(super::ChatFacts { conversation_id: "c".into(), simple: None });
     let report = |id: &str, passages: &[&str]| {
         let data =
             json!({"id": id, "node_id": "llm", "data": {"retriever_resources": passages, "context": ""}});
