@@ -123,6 +123,7 @@ impl Config {
             return wrong("code.network_connections_max", "at least 1".into());
         }
         self.check_listeners(&origin)?;
+        self.check_cors(&origin)?;
         if self.worker.permits == 0 {
             return wrong("worker.permits", "at least 1".into());
         }

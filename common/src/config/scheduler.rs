@@ -78,6 +78,9 @@ pub struct SchedulerConfig {
     pub remote_files_ms: u64,
     /// Most files of a request whose servers are asked.
     pub remote_files_max: usize,
+    /// JSON bodies of responses from this size on are compressed, if the client accepts gzip, in bytes; 0: none is. Event
+    /// streams never are.
+    pub gzip_bytes_min: usize,
 }
 
 impl SchedulerConfig {
@@ -123,6 +126,7 @@ impl Default for SchedulerConfig {
             repair_seconds: 60,
             remote_files_ms: limits::REMOTE_FILES_MS,
             remote_files_max: limits::REMOTE_FILES_MAX,
+            gzip_bytes_min: limits::GZIP_BYTES_MIN,
         }
     }
 }

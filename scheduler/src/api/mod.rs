@@ -9,12 +9,14 @@ pub mod auth;
 pub mod callers;
 pub mod dify;
 pub mod error;
+mod etag;
 pub mod events;
 pub mod health;
 pub mod hooks;
 pub mod key_watch;
 pub mod metrics;
 pub mod native;
+mod outer;
 pub mod request;
 pub mod sse;
 #[cfg(test)]
@@ -38,6 +40,7 @@ use tokio::sync::watch::Receiver;
 use self::callers::Callers;
 use self::error::ApiError;
 use self::key_watch::KeyWatch;
+use self::outer::Outer;
 use crate::runs::forms::FormSecret;
 use crate::shards::liveness::Liveness;
 use crate::stopping::Stage;
@@ -108,6 +111,13 @@ pub fn router(state: ApiState) -> Router {
     let native = native_routes().route_layer(from_fn(native::parameters::known));
     let native = native.route_layer(from_fn_with_state(state.clone(), auth::admin));
     let dify = dify_routes().route_layer(from_fn_with_state(state.clone(), auth::app));
+    // Around the keys: a browser asks without one whether a page may call.
+    let (cors, gzip) = (&state.config.cors, state.config.scheduler.gzip_bytes_min);
+    let native = native.layer(from_fn_with_state(Outer::new(cors, &cors.native_origins, gzip), outer::serve));
+    let outer = Outer::new(cors, &cors.origins, gzip);
+    let dify = dify.layer(from_fn_with_state(outer.clone(), outer::serve));
+    let index = Router::new().route("/v1", get(dify::index::index)).route("/v1/", get(dify::index::index));
+    let index = index.layer(from_fn_with_state(outer, outer::serve));
     let router = match state.config.scheduler.metrics_listen.as_str() {
         "" => metrics_router(),
         _elsewhere => Router::new(),
@@ -115,6 +125,7 @@ pub fn router(state: ApiState) -> Router {
     router
         .nest("/api/v1", native)
         .nest("/v1", dify)
+        .merge(index)
         .route(&hooks::path("{id}"), any(hooks::receive))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
@@ -197,7 +208,9 @@ fn dify_routes() -> Router<ApiState> {
         .route("/workflow/{id}/events", get(dify::events::follow))
         .route("/form/human_input/{token}", get(dify::form::show).post(dify::form::submit))
         .route("/info", get(dify::info::info))
+        .route("/meta", get(dify::info::meta))
         .route("/parameters", get(dify::info::parameters))
+        .route("/site", get(dify::info::site))
 }
 
 /// The route for Prometheus, also for the separate listener at `scheduler.metrics_listen`.
