@@ -12,7 +12,7 @@ use super::auth::sha256_hex;
 const CHARS: usize = 32;
 
 /// The response that shows `shown`, or 304 when the client has it.
-pub(super) fn tagged(asked: &HeaderMap, shown: Json) -> Response {
+pub(crate) fn tagged(asked: &HeaderMap, shown: Json) -> Response {
     let hash = sha256_hex(shown.to_string());
     // Weak, because the bytes differ when the body is compressed.
     let tag = format!("W/\"{}\"", &hash[..CHARS]);

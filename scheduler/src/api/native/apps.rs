@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::Json as JsonBody;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::dsl::Diagnostic;
@@ -13,6 +14,7 @@ use tidemill_common::store::{App, Trigger, TriggerKind, key_id};
 use crate::api::ApiState;
 use crate::api::auth::{new_app_key, sha256_hex};
 use crate::api::error::ApiError;
+use crate::api::etag::tagged;
 use crate::api::hooks;
 use crate::api::native::{datasets_named, profiles_named};
 use crate::api::request::{Body, IdInPath, Params};
@@ -103,8 +105,12 @@ pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiEr
 ///
 /// # Errors
 /// 404 for an unknown app.
-pub async fn show(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<JsonBody<Json>, ApiError> {
-    Ok(JsonBody(to_json(&*find(&state, &id).await?)))
+pub async fn show(
+    State(state): State<ApiState>,
+    IdInPath(id): IdInPath,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    Ok(tagged(&headers, to_json(&*find(&state, &id).await?)))
 }
 
 /// Returns an app by its id.
