@@ -135,3 +135,71 @@ fn input(value: &Json) -> Json {
     let read = value.as_str().and_then(|text| serde_json::from_str(text).ok());
     read.unwrap_or_else(|| value.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_common::ids::EntryId;
+
+    fn line(label: &str, status: &str, output: Json) -> EventRecord {
+        let data = json!({"data": {"label": label, "parent_id": "r1", "status": status, "data": {"output": output}}});
+        let data = data.as_object().cloned().unwrap();
+        let entry = EntryId::new(1, 0);
+        EventRecord { entry, last_of_entry: true, kind: names::AGENT_LOG.into(), seq: 1, ts: 5_000, data }
+    }
+
+    fn answer(tool: &str, words: &str) -> EventRecord {
+        let output = json!({"tool_call_name": tool, "tool_call_input": "{\"a\":1}", "tool_response": words});
+        line(&format!("CALL {tool}"), "success", output)
+    }
+
+    #[test]
+    fn a_thought_is_shown_when_it_begins_and_when_the_model_and_all_its_tools_have_answered() {
+        let mut thoughts = Thoughts::default();
+        let calls = json!([{"name": "add", "args": "{\"a\":1}"}, {"name": "say", "args": "plain"}]);
+        let reply = json!({"llm_response": "Let me see", "tool_calls": calls});
+        let begun = line("m Thought", "start", Json::Null);
+        let lines = [
+            (begun, true),
+            (line("m Thought", "success", reply), true),
+            (line("CALL add", "start", Json::Null), false),
+            (answer("add", "2"), false),
+            (answer("say", "ok"), true),
+            (line("ROUND 1", "success", Json::Null), false),
+        ];
+        for (at, (record, is_shown)) in lines.iter().enumerate() {
+            assert_eq!(thoughts.take(record).is_some(), *is_shown, "line {at}");
+        }
+        let shown = thoughts.event("run", 0);
+        assert_eq!(
+            (
+                &shown["position"],
+                &shown["thought"],
+                &shown["tool"],
+                &shown["tool_input"],
+                &shown["observation"]
+            ),
+            (
+                &json!(1),
+                &json!("Let me see"),
+                &json!("add;say"),
+                &json!(r#"{"add":{"a":1},"say":"plain"}"#),
+                &json!(r#"{"add":"2","say":"ok"}"#)
+            )
+        );
+        let listed = thoughts.listed("run");
+        assert_eq!((&listed[0]["id"], &listed[0]["created_at"]), (&shown["id"], &json!(5)));
+    }
+
+    #[test]
+    fn a_tool_that_a_model_calls_in_its_text_belongs_to_the_thought_too() {
+        let mut thoughts = Thoughts::default();
+        thoughts.take(&line(
+            "m Thought",
+            "success",
+            json!({"llm_response": "Action: add", "tool_calls": []}),
+        ));
+        assert_eq!(thoughts.take(&answer("add", "2")), Some(0));
+        assert_eq!(thoughts.event("run", 0)["tool"], "add");
+    }
+}
