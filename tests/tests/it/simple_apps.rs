@@ -95,6 +95,8 @@ async fn a_completion_answers_its_form_in_difys_shapes_and_its_answer_can_be_rat
     let stopped = app.post(&format!("/v1/completion-messages/{id}/stop"), &json!({"user": "u1"})).await;
     assert_eq!((stopped.status, &stopped.body), (200, &json!({"result": "success"})));
 
+    let refused = app.get(&format!("/v1/workflows/run/{id}")).await;
+    assert_eq!(refusal(&refused), (400, "not_workflow_app"), "{}", refused.text);
     let refused = app.post("/v1/completion-messages", &body("blocking", json!({"query": "more"}))).await;
     assert_eq!(refusal(&refused), (400, "not_supported"), "{}", refused.text);
     for (path, code) in [("/v1/chat-messages", "not_chat_app"), ("/v1/workflows/run", "not_workflow_app")] {

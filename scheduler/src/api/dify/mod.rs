@@ -96,6 +96,14 @@ fn check_mode(app: &App) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::BAD_REQUEST, "not_workflow_app", message))
 }
 
+/// Refuses apps that had no workflow in Dify: their runs are messages.
+fn check_has_workflow(app: &App) -> Result<(), ApiError> {
+    if app.mode == AppMode::Chat.name() {
+        return Ok(());
+    }
+    check_mode(app)
+}
+
 /// Refuses apps that are not chats.
 fn check_chat(app: &App) -> Result<(), ApiError> {
     let chats = [AppMode::Chat.name(), SimpleMode::Chat.name(), SimpleMode::AgentChat.name()];
