@@ -40,7 +40,7 @@ use tokio::sync::watch::Receiver;
 use self::callers::Callers;
 use self::error::ApiError;
 use self::key_watch::KeyWatch;
-use self::outer::Outer;
+use self::outer::Outers;
 use crate::runs::forms::FormSecret;
 use crate::shards::liveness::Liveness;
 use crate::stopping::Stage;
@@ -111,13 +111,6 @@ pub fn router(state: ApiState) -> Router {
     let native = native_routes().route_layer(from_fn(native::parameters::known));
     let native = native.route_layer(from_fn_with_state(state.clone(), auth::admin));
     let dify = dify_routes().route_layer(from_fn_with_state(state.clone(), auth::app));
-    // Around the keys: a browser asks without one whether a page may call.
-    let (cors, gzip) = (&state.config.cors, state.config.scheduler.gzip_bytes_min);
-    let native = native.layer(from_fn_with_state(Outer::new(cors, &cors.native_origins, gzip), outer::serve));
-    let outer = Outer::new(cors, &cors.origins, gzip);
-    let dify = dify.layer(from_fn_with_state(outer.clone(), outer::serve));
-    let index = Router::new().route("/v1", get(dify::index::index)).route("/v1/", get(dify::index::index));
-    let index = index.layer(from_fn_with_state(outer, outer::serve));
     let router = match state.config.scheduler.metrics_listen.as_str() {
         "" => metrics_router(),
         _elsewhere => Router::new(),
@@ -125,12 +118,15 @@ pub fn router(state: ApiState) -> Router {
     router
         .nest("/api/v1", native)
         .nest("/v1", dify)
-        .merge(index)
+        .route("/v1", get(dify::index::index))
+        .route("/v1/", get(dify::index::index))
         .route(&hooks::path("{id}"), any(hooks::receive))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
+        // Around the keys: a browser asks without one whether a page may call.
+        .layer(from_fn_with_state(Outers::new(&state.config), outer::serve))
         .layer(from_fn_with_state(state.clone(), watch::watch))
         .with_state(state)
 }

@@ -1,5 +1,5 @@
-//! The layer around an API: it lets pages in browsers call it (CORS), and compresses large JSON bodies. A request of a program
-//! that asks for neither passes through. Event streams are never compressed: a client would receive their frames late.
+//! The layer around both APIs: it lets pages in browsers call them (CORS), and compresses large JSON bodies. A request of a
+//! program that asks for neither passes through. Event streams are never compressed: a client would receive their frames late.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use http_body::Body as _;
-use tidemill_common::config::{ANY_ORIGIN, CorsConfig};
+use tidemill_common::config::{ANY_ORIGIN, Config, CorsConfig};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
@@ -19,8 +19,33 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 /// The content type of a body that is compressed.
 const JSON: &[u8] = b"application/json";
 
+/// What surrounds each API.
+pub(super) struct Outers {
+    native: Outer,
+    dify: Outer,
+}
+
+impl Outers {
+    /// Creates it from the settings.
+    pub(super) fn new(config: &Config) -> Arc<Self> {
+        let (cors, gzip) = (&config.cors, config.scheduler.gzip_bytes_min);
+        let (native, dify) = (&cors.native_origins, &cors.origins);
+        Arc::new(Self { native: Outer::new(cors, native, gzip), dify: Outer::new(cors, dify, gzip) })
+    }
+
+    /// What surrounds the API of this path. `None` for webhooks and probes.
+    fn of(&self, path: &str) -> Option<&Outer> {
+        let is_below =
+            |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if is_below("/v1") {
+            return Some(&self.dify);
+        }
+        is_below("/api/v1").then_some(&self.native)
+    }
+}
+
 /// What surrounds one API.
-pub(super) struct Outer {
+struct Outer {
     /// `None`: no page may call the API.
     cors: Option<CorsLayer>,
     /// The smallest JSON body that is compressed, in bytes; 0: none is.
@@ -29,8 +54,8 @@ pub(super) struct Outer {
 
 impl Outer {
     /// Creates it for an API that pages of these origins may call.
-    pub(super) fn new(cors: &CorsConfig, origins: &[String], gzip_bytes_min: usize) -> Arc<Self> {
-        Arc::new(Self { cors: layer(cors, origins), gzip_bytes_min: gzip_bytes_min as u64 })
+    fn new(cors: &CorsConfig, origins: &[String], gzip_bytes_min: usize) -> Self {
+        Self { cors: layer(cors, origins), gzip_bytes_min: gzip_bytes_min as u64 }
     }
 
     /// True for a response whose compression saves more than it costs.
@@ -68,7 +93,8 @@ fn layer(cors: &CorsConfig, origins: &[String]) -> Option<CorsLayer> {
 
 /// Answers the question of a browser before a request of a page (`OPTIONS`, without a key), and adds the headers that the
 /// client's headers ask for.
-pub(super) async fn serve(State(outer): State<Arc<Outer>>, request: Request, next: Next) -> Response {
+pub(super) async fn serve(State(outers): State<Arc<Outers>>, request: Request, next: Next) -> Response {
+    let Some(outer) = outers.of(request.uri().path()) else { return next.run(request).await };
     let accepts = request.headers().get(header::ACCEPT_ENCODING).cloned();
     let is_of_page = request.headers().contains_key(header::ORIGIN) || request.method() == Method::OPTIONS;
     let response = match &outer.cors {
@@ -104,5 +130,26 @@ async fn compressed(response: Response, accepts: HeaderValue) -> Response {
     match layer.layer(inner).oneshot(asked).await {
         Ok(response) => response.map(Body::new),
         Err(never) => match never {},
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_api_has_its_own_rules_and_other_paths_have_none() {
+        let outers = Outers::new(&Config::default());
+        for (path, expected) in [
+            ("/v1", Some(true)),
+            ("/v1/", Some(true)),
+            ("/v1/nothing/here", Some(true)),
+            ("/api/v1/apps", Some(false)),
+            ("/v10/x", None),
+            ("/livez", None),
+            ("/triggers/webhook/v1", None),
+        ] {
+            assert_eq!(outers.of(path).map(|outer| outer.cors.is_some()), expected, "{path}");
+        }
     }
 }

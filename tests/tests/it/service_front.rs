@@ -48,6 +48,8 @@ async fn a_page_of_any_origin_may_call_the_service_api_and_none_the_native_one()
     for name in ["content-type", "x-app-code", "x-app-passport", "authorization", "last-event-id"] {
         assert!(said("access-control-allow-headers").contains(name), "{name}");
     }
+    let unknown = asked(&stranger, Method::GET, "/v1/nothing", &[PAGE]).await;
+    assert_eq!((unknown.status, header(&unknown.headers, "access-control-allow-origin")), (404, Some("*")));
     let without_origin = asked(&stranger, Method::OPTIONS, "/v1/info", &[]).await;
     assert_eq!(without_origin.status, 200, "{}", without_origin.text);
 
