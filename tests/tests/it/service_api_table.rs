@@ -25,7 +25,8 @@ fn rows() -> Vec<(Method, String, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_operation_of_difys_service_api_has_a_row_and_a_route() {
     let rows = rows();
-    let mut operations: Vec<String> = rows.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
+    let mut operations: Vec<String> =
+        rows.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
     operations.sort();
     operations.dedup();
     assert_eq!(operations.len(), OPERATIONS, "{operations:#?}");

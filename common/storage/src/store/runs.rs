@@ -6,10 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Annotations, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId, AppRecords,
-    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, FromSchedule, KeyCost,
-    KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated, Rating,
-    Refusal, Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
+    Annotations, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, FromSchedule,
+    KeyCost, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated,
+    Rating, Refusal, Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
     unreadable_events,
 };
 use tidemill_base::clock::Timestamp;

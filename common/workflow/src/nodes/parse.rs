@@ -9,8 +9,8 @@ use super::{
 };
 use super::{
     answer, assigner, choice, document_extractor, end, if_else, list_operator, llm, moderation,
-    parameter_extractor, question_classifier, speech, start, step, template_transform, tool, user_interaction,
-    variable_aggregator,
+    parameter_extractor, question_classifier, speech, start, step, template_transform, tool,
+    user_interaction, variable_aggregator,
 };
 use crate::dsl::Problems;
 use tidemill_base::value::JsonMap;

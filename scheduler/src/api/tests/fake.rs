@@ -12,11 +12,12 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Annotations, Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, AppRecords,
-    DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
-    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
-    PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
-    ServerReport, Settling, StoreError, Trigger, TriggerChanges, TriggerState, WaitingCall,
+    Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
+    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired,
+    Fleet, Following, KeyCost, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation,
+    Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked,
+    RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges, TriggerState,
+    WaitingCall,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;

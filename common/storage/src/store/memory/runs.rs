@@ -10,11 +10,12 @@ use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
 use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
 use crate::store::{
-    Annotations, Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, AppRecords,
-    DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
-    KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
-    PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
-    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, shard_of,
+    Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
+    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired,
+    Fleet, Following, KeyCost, KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns,
+    ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved,
+    Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState,
+    WaitingCall, shard_of,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};

@@ -10,11 +10,12 @@ use super::RedisStore;
 use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
-    Annotations, Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, AppRecords,
-    DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
-    KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
-    PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
-    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, unreadable_events,
+    Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
+    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired,
+    Fleet, Following, KeyCost, KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns,
+    ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved,
+    Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState,
+    WaitingCall, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
