@@ -119,7 +119,8 @@ async fn facts_about_an_app_have_a_tag_until_it_is_published_again() {
     }
     let tag = header(&app.get("/v1/parameters").await.headers, "etag").expect("a tag").to_owned();
     let next = json!({"id": id, "workflow": Flow::new("start -> end").inputs(&["name", "more"]).text()});
-    assert_eq!(system.client.post("/api/v1/apps", &next).await.status, 201);
+    let published = system.client.post("/api/v1/apps", &next).await;
+    assert!([200, 201].contains(&published.status), "{}", published.text);
     let changed = asked(&app, Method::GET, "/v1/parameters", &[("if-none-match", &tag)]).await;
     assert_eq!((changed.status, changed.body["user_input_form"].as_array().map(Vec::len)), (200, Some(2)));
     let path = format!("/api/v1/apps/{id}");
