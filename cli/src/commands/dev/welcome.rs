@@ -104,7 +104,7 @@ Hello  (examples/hello.yml)
 Chat  (examples/chat.yml)
   app  a2
   key  app-2
-  curl http://127.0.0.1:8700/v1/chat-messages -H 'Authorization: Bearer app-2' -H 'Content-Type: application/json' -d '{"query":"Hello","inputs":{},"response_mode":"streaming","user":"me"}'
+  curl http://127.0.0.1:8700/v1/chat-messages -H 'Authorization: Bearer app-2' -H 'Content-Type: application/json' -d '{"inputs":{},"response_mode":"streaming","user":"me","query":"Hello"}'
 
 Ctrl-C stops it; `tidemill ps` in another terminal lists runs
 "#;
