@@ -306,6 +306,8 @@ pub const FILE_NAME_CHARS_MAX: usize = 255;
 pub const REMOTE_FILES_MS: u64 = 2_000;
 /// Most files of a request whose servers are asked: more than an app's form usually has.
 pub const REMOTE_FILES_MAX: usize = 64;
+/// The smallest JSON body of a response that is compressed, in bytes: a smaller one fits into one packet anyway.
+pub const GZIP_BYTES_MIN: usize = 1024;
 /// Most servers that a process asks about files at the same time, over all requests.
 pub const REMOTE_FILES_AT_ONCE: usize = 256;
 /// Retention of the segments of a document that is not published yet, in seconds after the last write: longer

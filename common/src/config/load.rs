@@ -124,6 +124,7 @@ impl Config {
         }
         self.check_listeners(&origin)?;
         self.check_features(&origin)?;
+        self.check_cors(&origin)?;
         if self.worker.permits == 0 {
             return wrong("worker.permits", "at least 1".into());
         }

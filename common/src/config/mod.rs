@@ -3,6 +3,7 @@
 //! A key `k` of section `[s]` is `TIDEMILL_S_K` in the environment; Dify's environment variables for limits
 //! are read, too. An unknown key or section is an error that names the most similar known one.
 
+mod cors;
 mod environment;
 mod features;
 mod listeners;
@@ -23,6 +24,7 @@ use tidemill_storage::store::redis::StoreLimits;
 
 pub use crate::registry::calls::CallsConfig;
 pub use crate::telemetry::{LogConfig, LogFormat};
+pub use cors::{ANY_ORIGIN, CorsConfig};
 pub use environment::variable;
 pub use features::{ExtensionConfig, FeaturesConfig, NamedModel, model_of};
 pub use load::{Sources, nearest};
@@ -78,6 +80,8 @@ pub enum ConfigError {
 pub struct Config {
     pub redis: RedisConfig,
     pub scheduler: SchedulerConfig,
+    /// Requests of pages in browsers; read by the scheduler.
+    pub cors: CorsConfig,
     pub worker: WorkerConfig,
     /// Outgoing requests of workflows.
     pub http: HttpConfig,
@@ -156,11 +160,16 @@ mod tests {
 
     /// Settings with text that are printed: those that cannot be secrets, and URLs, which are printed without
     /// user and query. All other texts have a type that hides them.
-    const SHOWN: [&str; 30] = [
+    const SHOWN: [&str; 35] = [
         "calls.programs",
         "code.endpoint",
         "code.python",
         "code.scratch_folder",
+        "cors.exposed_headers",
+        "cors.headers",
+        "cors.methods",
+        "cors.native_origins",
+        "cors.origins",
         "documents.unstructured_url",
         "features.moderation_openai_model",
         "features.speech_to_text",

@@ -80,6 +80,9 @@ pub struct SchedulerConfig {
     pub remote_files_max: usize,
     /// Most runs that a request for the logs of an app looks at.
     pub logs_scanned_max: usize,
+    /// JSON bodies of responses from this size on are compressed, if the client accepts gzip, in bytes; 0: none is. Event
+    /// streams never are.
+    pub gzip_bytes_min: usize,
 }
 
 impl SchedulerConfig {
@@ -126,6 +129,7 @@ impl Default for SchedulerConfig {
             remote_files_ms: limits::REMOTE_FILES_MS,
             remote_files_max: limits::REMOTE_FILES_MAX,
             logs_scanned_max: limits::LOGS_SCANNED_MAX,
+            gzip_bytes_min: limits::GZIP_BYTES_MIN,
         }
     }
 }

@@ -34,6 +34,11 @@ pub fn rule(body: &Json) -> Rule {
     Rule { says: Says::Chunks(chunks), tool_calls, usage, ..Rule::default() }
 }
 
+/// Returns a value that fits the schema. `name` is the name of the value, from which its texts are made up.
+pub fn fitting(schema: &Json, name: &str) -> Json {
+    fitting::value(schema, name)
+}
+
 /// The text of the reply and its tool calls.
 fn reply(asked: &Asked, body: &Json) -> (String, Vec<(String, String)>) {
     let text = match asked {

@@ -9,6 +9,7 @@ pub mod auth;
 pub mod callers;
 pub mod dify;
 pub mod error;
+mod etag;
 pub mod events;
 pub mod health;
 pub mod hooks;
@@ -16,6 +17,7 @@ pub(crate) mod indexing;
 pub mod key_watch;
 pub mod metrics;
 pub mod native;
+mod outer;
 pub mod request;
 pub mod sse;
 #[cfg(test)]
@@ -40,6 +42,7 @@ use tokio::sync::watch::Receiver;
 use self::callers::Callers;
 use self::error::ApiError;
 use self::key_watch::KeyWatch;
+use self::outer::Outers;
 use crate::runs::forms::FormSecret;
 use crate::shards::liveness::Liveness;
 use crate::stopping::Stage;
@@ -119,11 +122,15 @@ pub fn router(state: ApiState) -> Router {
     router
         .nest("/api/v1", native)
         .nest("/v1", dify)
+        .route("/v1", get(dify::index::index))
+        .route("/v1/", get(dify::index::index))
         .route(&hooks::path("{id}"), any(hooks::receive))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
+        // Around the keys: a browser asks without one whether a page may call.
+        .layer(from_fn_with_state(Outers::new(&state.config), outer::serve))
         .layer(from_fn_with_state(state.clone(), watch::watch))
         .layer(from_fn(unread::read))
         .with_state(state)
@@ -189,6 +196,8 @@ fn dify_routes() -> Router<ApiState> {
         .route("/apps/annotations/{id}", put(dify::annotations::change).delete(dify::annotations::remove))
         .route("/apps/annotation-reply/{action}", post(dify::annotations::reply::switch))
         .route("/apps/annotation-reply/{action}/status/{job}", get(dify::annotations::reply::status))
+        .route("/completion-messages", post(dify::completion::send))
+        .route("/completion-messages/{id}/stop", post(dify::completion::stop))
         .route("/chat-messages", post(dify::chat::send))
         .route("/chat-messages/{id}/stop", post(dify::chat::stop))
         .route("/messages", get(dify::messages::list))
@@ -211,7 +220,9 @@ fn dify_routes() -> Router<ApiState> {
         .route("/workflow/{id}/events", get(dify::events::follow))
         .route("/form/human_input/{token}", get(dify::form::show).post(dify::form::submit))
         .route("/info", get(dify::info::info))
+        .route("/meta", get(dify::info::meta))
         .route("/parameters", get(dify::info::parameters))
+        .route("/site", get(dify::info::site))
 }
 
 /// The route for Prometheus, also for the separate listener at `scheduler.metrics_listen`.

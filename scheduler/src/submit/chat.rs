@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::crash::{self, CrashPoint};
-use tidemill_common::graph::{AppMode, Graph};
+use tidemill_common::graph::{AppMode, Graph, SimpleMode};
 use tidemill_common::ids::RunId;
 use tidemill_common::limits::HISTORY_TURNS_MAX;
 use tidemill_common::machine::state::run::RunHead;
@@ -68,7 +68,9 @@ impl Submitter {
         inputs: &[(String, Segment)],
         at: Timestamp,
     ) -> Result<Option<ConversationPosition>, SubmitError> {
-        let is_chat = graph.mode == AppMode::Chat && matches!(submission.sys, SystemValues::Standard);
+        // A completion's message can be rated, so it is kept as the only one of a conversation.
+        let keeps = graph.mode == AppMode::Chat || graph.front.mode == Some(SimpleMode::Completion);
+        let is_chat = keeps && matches!(submission.sys, SystemValues::Standard);
         let Some(id) = id.filter(|_| is_chat) else { return Ok(None) };
         let name = match submission.is_nameless {
             true => naming::NAMELESS.to_string(),

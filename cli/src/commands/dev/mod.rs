@@ -1,6 +1,7 @@
 //! `tidemill dev`: runs everything on one machine until Ctrl-C, with one app per file. Keys, apps and data are kept for
 //! the next start.
 
+mod example;
 mod welcome;
 
 use std::path::PathBuf;

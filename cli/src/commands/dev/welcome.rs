@@ -1,12 +1,16 @@
 //! The text that `tidemill dev` prints when everything runs: the address, the keys, and a first request to try.
 
-use serde_json::{Map, Value as Json, json};
-use tidemill_common::nodes::start::{InputField, InputKind};
+use serde_json::json;
+use tidemill_common::graph::SimpleMode;
 
+use super::example::{self, Upload};
 use crate::data_folder::AppOfFile;
 use crate::output::text::one_line;
 use crate::target::Target;
 use crate::workflow_file::Workflow;
+
+/// The user of the printed requests.
+const USER: &str = "me";
 
 /// Returns the whole text.
 pub(super) fn text(target: &Target, workflows: &[Workflow], apps: &[AppOfFile]) -> String {
@@ -22,63 +26,49 @@ pub(super) fn text(target: &Target, workflows: &[Workflow], apps: &[AppOfFile]) 
     text
 }
 
-/// Returns a shell command that runs the app.
+/// Returns a shell command that runs the app. A file of its form is uploaded by a command inside it.
 fn curl(target: &Target, workflow: &Workflow, app: &AppOfFile) -> String {
-    let inputs = example_inputs(workflow);
-    let (path, key, body) = if app.key.is_empty() {
-        let mut body = json!({"app": app.id, "inputs": inputs, "user": "me"});
-        if workflow.is_chat() {
-            body["query"] = "Hello".into();
-        }
-        ("/api/v1/runs", &target.key, body)
-    } else if workflow.is_chat() {
-        let body = json!({"query": "Hello", "inputs": inputs, "response_mode": "streaming", "user": "me"});
-        ("/v1/chat-messages", &app.key, body)
+    let (inputs, uploads) = example::inputs(workflow.form());
+    let (path, key, mut body) = if app.key.is_empty() {
+        ("/api/v1/runs", &target.key, json!({"app": app.id, "inputs": inputs, "user": USER}))
     } else {
-        let body = json!({"inputs": inputs, "response_mode": "blocking", "user": "me"});
-        ("/v1/workflows/run", &app.key, body)
+        (route(workflow), &app.key, json!({"inputs": inputs, "response_mode": mode(workflow), "user": USER}))
     };
+    if workflow.is_chat() {
+        body["query"] = "Hello".into();
+    }
+    let mut body = quoted(&body.to_string());
+    for upload in &uploads {
+        body = body.replace(&upload.mark, &format!("'\"$({})\"'", upload_command(target, app, upload)));
+    }
     format!(
-        "curl {}{path} -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d {}",
-        target.url,
-        quoted(&body.to_string())
+        "curl {}{path} -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d {body}",
+        target.url
     )
 }
 
-fn example_inputs(workflow: &Workflow) -> Map<String, Json> {
-    let example = |field: &InputField| match field.kind {
-        InputKind::Number => json!(1),
-        InputKind::Checkbox => json!(true),
-        InputKind::JsonObject => json!({}),
-        InputKind::File => file_by_url(field),
-        InputKind::FileList => json!([file_by_url(field)]),
-        InputKind::Select => {
-            field.options.first().map_or_else(|| json!(field.variable), |option| json!(option))
-        }
-        InputKind::TextInput | InputKind::Paragraph | InputKind::ExternalDataTool => json!(field.variable),
-    };
-    let fields = workflow.form().iter().filter(|field| field.required);
-    fields.map(|field| (field.variable.to_string(), example(field))).collect()
-}
-
-/// A file that the field takes, as a request names it by its URL.
-fn file_by_url(field: &InputField) -> Json {
-    let url = format!(
-        "https://example.com/file.{}",
-        extension(&field.allowed_file_types, &field.allowed_file_extensions)
-    );
-    json!({"transfer_method": "remote_url", "url": url})
-}
-
-/// An extension that a field takes. The list of extensions counts for custom files only.
-fn extension(types: &[String], extensions: &[String]) -> String {
-    let takes = |kind: &str| types.is_empty() || types.iter().any(|one| one == kind);
-    if let Some(first) = extensions.first().filter(|_| takes("custom")) {
-        return first.trim_start_matches('.').to_lowercase();
+/// The route of `/v1` that serves apps of this mode.
+fn route(workflow: &Workflow) -> &'static str {
+    match workflow.graph.front.mode {
+        Some(SimpleMode::Completion) => "/v1/completion-messages",
+        Some(SimpleMode::Chat | SimpleMode::AgentChat) => "/v1/chat-messages",
+        None if workflow.is_chat() => "/v1/chat-messages",
+        None => "/v1/workflows/run",
     }
-    let known = [("document", "pdf"), ("image", "png"), ("audio", "mp3"), ("video", "mp4")];
-    let found = known.iter().find(|(kind, _)| takes(kind));
-    found.map_or("pdf", |(_, extension)| *extension).to_owned()
+}
+
+/// A conversation is read as it is written; an agent app answers in no other way.
+fn mode(workflow: &Workflow) -> &'static str {
+    if workflow.is_chat() { "streaming" } else { "blocking" }
+}
+
+/// A shell command that stores an example file and prints its id.
+fn upload_command(target: &Target, app: &AppOfFile, upload: &Upload) -> String {
+    format!(
+        "{} | curl -sS '{}/api/v1/files?name={}&app={}&user={USER}' -H 'Authorization: Bearer {}' -H 'Content-Type: {}' \
+         --data-binary @- | sed 's/.*\"id\": *\"\\([^\"]*\\)\".*/\\1/'",
+        upload.bytes, target.url, upload.name, app.id, target.key, upload.media_type
+    )
 }
 
 /// Quotes text as one word for a shell.
@@ -114,7 +104,7 @@ Hello  (examples/hello.yml)
 Chat  (examples/chat.yml)
   app  a2
   key  app-2
-  curl http://127.0.0.1:8700/v1/chat-messages -H 'Authorization: Bearer app-2' -H 'Content-Type: application/json' -d '{"query":"Hello","inputs":{},"response_mode":"streaming","user":"me"}'
+  curl http://127.0.0.1:8700/v1/chat-messages -H 'Authorization: Bearer app-2' -H 'Content-Type: application/json' -d '{"inputs":{},"response_mode":"streaming","user":"me","query":"Hello"}'
 
 Ctrl-C stops it; `tidemill ps` in another terminal lists runs
 "#;
@@ -134,21 +124,35 @@ Ctrl-C stops it; `tidemill ps` in another terminal lists runs
     }
 
     #[test]
-    fn a_file_has_an_extension_that_the_form_takes() {
-        for (types, extensions, expected) in [
-            (&["custom"][..], &[".TXT", ".md"][..], "txt"),
-            (&[], &[], "pdf"),
-            (&["image"], &[], "png"),
-            (&["video", "audio"], &[], "mp3"),
-            (&[], &["txt"], "txt"),
-            (&["document", "custom"], &[".txt"], "txt"),
-            // The editor keeps a list that no longer counts.
-            (&["image"], &[".txt"], "png"),
-            (&["custom"], &[], "pdf"),
+    fn each_mode_has_its_route_and_a_file_of_the_form_is_uploaded_first() {
+        let file = |text: &str| {
+            let graph = import(text.as_bytes()).graph.expect("usable");
+            Workflow { path: "x.yml".into(), text: text.into(), graph }
+        };
+        let simple = |mode: &str| {
+            file(&format!(
+                "kind: app\nversion: 0.1.5\napp: {{mode: {mode}, name: x}}\nmodel_config: {{model: {{provider: p, name: m, \
+                 mode: chat, completion_params: {{}}}}, pre_prompt: hi}}\n"
+            ))
+        };
+        let target = Target { url: "http://h".into(), key: "admin-1".into() };
+        let app = AppOfFile { id: "a1".into(), key: "app-1".into() };
+        for (mode, route, reply) in [
+            ("completion", "/v1/completion-messages", "blocking"),
+            ("chat", "/v1/chat-messages", "streaming"),
+            ("agent-chat", "/v1/chat-messages", "streaming"),
         ] {
-            let owned = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
-            assert_eq!(extension(&owned(types), &owned(extensions)), expected, "{types:?} {extensions:?}");
+            let line = curl(&target, &simple(mode), &app);
+            assert!(line.contains(&format!("http://h{route} ")) && line.contains(reply), "{line}");
+            assert_eq!(line.contains("\"query\":\"Hello\""), mode != "completion", "{line}");
         }
+        let form = "app: {mode: workflow, name: x}\nkind: app\nversion: 0.6.0\nworkflow: {graph: {nodes: [{id: s, data: {type: start, \
+                    title: s, variables: [{variable: doc, label: d, type: file, required: true, allowed_file_types: [document], \
+                    allowed_file_upload_methods: [local_file, remote_url]}]}}, {id: e, data: {type: end, title: e, outputs: []}}], \
+                    edges: [{id: a, source: s, target: e}]}}\n";
+        let line = curl(&target, &file(form), &app);
+        let expected = r#""upload_file_id":"'"$(printf 'An example.\n' | curl -sS 'http://h/api/v1/files?name=example.txt&app=a1&user=me'"#;
+        assert!(line.contains(expected), "{line}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::document::AppMode;
+use super::front::Front;
 use super::{Problems, suggest, version};
 use tidemill_base::value::JsonMap;
 
@@ -21,6 +22,8 @@ pub(super) struct App {
     pub(super) workflow: JsonMap,
     /// The graph and the path to it.
     pub(super) graph: Option<(&'static str, JsonMap)>,
+    /// What only clients see.
+    pub(super) front: Front,
     /// True for a graph without an app around it.
     pub(super) is_bare: bool,
 }
@@ -114,6 +117,7 @@ fn app(mut root: JsonMap, problems: &mut Problems) -> App {
         mode,
         workflow,
         graph,
+        front: app.as_ref().map(Front::of).unwrap_or_default(),
         is_bare: false,
     }
 }
@@ -129,7 +133,7 @@ fn mode(app: &JsonMap, problems: &mut Problems) -> Option<AppMode> {
         problems.error_with_hint(
             "plan.unsupported",
             found,
-            "the modes that can be run are workflow and advanced-chat",
+            "the modes that can be run are workflow, advanced-chat, chat, agent-chat and completion",
         );
     });
     None

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
+use super::front::Front;
+use super::simple_app::SimpleMode;
 use super::{Diagnostic, ParseOptions, stored};
 use tidemill_base::value::{JsonMap, Segment, SegmentType};
 
@@ -113,6 +115,8 @@ pub struct Document {
     pub features: JsonMap,
     /// `workflow.tidemill`: the run options, unchanged.
     pub options: JsonMap,
+    /// What only clients see.
+    pub front: Front,
     /// The ids of the nodes that could not be read, empty for one without an id: what follows from their absence is not
     /// reported as well.
     pub(crate) refused: Vec<String>,
@@ -149,6 +153,10 @@ impl Document {
             served: limits.served,
         };
         stored::read(text, &limits)
+    }
+    /// Dify's name of the app's mode. For a converted app it is the mode in its file.
+    pub fn app_mode(&self) -> &'static str {
+        self.front.mode.map_or(self.mode.name(), SimpleMode::name)
     }
     /// True when an environment variable is a secret with a value.
     pub fn has_secrets(&self) -> bool {

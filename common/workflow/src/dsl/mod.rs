@@ -13,6 +13,7 @@ mod document;
 mod elements;
 pub mod features;
 pub(crate) mod fields;
+mod front;
 pub mod moderation;
 mod normal_form;
 mod read;
@@ -30,10 +31,12 @@ pub(crate) use diagnostic::merge_same_warnings;
 pub use diagnostic::{Diagnostic, Problems, Severity};
 pub use document::hash_of;
 pub use document::{AppMode, Document, DocumentEdge, DocumentNode, DocumentVariable, GraphHash};
+pub use front::Front;
 pub use normal_form::{HttpRetryDefault, Migrations, RetryReading, RetryWithoutEnabled, Rewrite};
 pub use read::{ParseOptions, resolve_plain};
 pub use render::render_for_people;
 pub use seal::{Salt, SealError, SealingKey};
+pub use simple_app::SimpleMode;
 
 use tidemill_base::value::JsonMap;
 use variables::Scope;
@@ -65,8 +68,12 @@ pub fn explain(text: &[u8], options: &ParseOptions) -> Vec<Rewrite> {
     let app = app::take_apart(root, &mut ignored);
     let Some((graph_path, mut graph)) = app.graph else { return Vec::new() };
     let path = "model_config";
-    let first =
-        converted.map(|rule| Rewrite { rule, path: path.into(), line: tree.line_of(path), note: None });
+    let first = converted.map(|mode| Rewrite {
+        rule: mode.rule(),
+        path: path.into(),
+        line: tree.line_of(path),
+        note: None,
+    });
     let mut found = normal_form::explain(&graph, options.migrations);
     normal_form::apply(&mut graph, options.migrations);
     if app.is_bare {
@@ -94,8 +101,8 @@ pub fn converted(text: &[u8]) -> Option<Json> {
     Some(Json::Object(root))
 }
 
-/// Converts an app without a workflow, unless migrations are off. Returns the name of the rewrite.
-fn convert(root: &mut JsonMap, migrations: Migrations, problems: &mut Problems) -> Option<&'static str> {
+/// Converts an app without a workflow, unless migrations are off. Returns the mode that it had.
+fn convert(root: &mut JsonMap, migrations: Migrations, problems: &mut Problems) -> Option<SimpleMode> {
     match migrations {
         Migrations::On => simple_app::convert(root, problems),
         Migrations::Off => None,
@@ -143,10 +150,8 @@ pub(crate) fn parse_with_lines(
 }
 
 fn document(mut root: JsonMap, options: &ParseOptions, problems: &mut Problems) -> Option<Document> {
-    if convert(&mut root, options.migrations, problems).is_none()
-        && options.migrations == Migrations::On
-        && simple_app::is_one(&root)
-    {
+    let converted = convert(&mut root, options.migrations, problems);
+    if converted.is_none() && options.migrations == Migrations::On && simple_app::is_one(&root) {
         // The reason why it cannot be converted is reported.
         return None;
     }
@@ -183,6 +188,7 @@ fn document(mut root: JsonMap, options: &ParseOptions, problems: &mut Problems) 
         conversation,
         features,
         options: run_options,
+        front: Front { mode: converted, ..app.front },
         graph_path,
     })
 }

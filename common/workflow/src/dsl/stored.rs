@@ -5,8 +5,10 @@
 //!  "nodes":[{"id":"…","parent":null,"data":{…}}],
 //!  "edges":[{"number":0,"id":null,"source":"…","target":"…","handle":"source"}],
 //!  "environment":[{"id":"…","name":"…","type":"string","value":"…","description":"…"}],
-//!  "conversation":[…],"features":{…},"options":{…}}
+//!  "conversation":[…],"features":{…},"options":{…},"front":{"mode":null,"shown":{…}}}
 //! ```
+//!
+//! `front` is absent if it is empty.
 //!
 //! `data`, `features` and `options` keep the order of the file, since outputs and parameters take effect in
 //! that order. A change of this form increases `v`; the reader must support every earlier `v`.
@@ -15,6 +17,7 @@ use serde_json::{Value as Json, json};
 
 use super::document::{AppMode, DocumentVariable};
 use super::document::{Document, DocumentEdge, DocumentNode};
+use super::front::Front;
 use super::{Diagnostic, ParseOptions, read};
 use tidemill_base::value::{JsonMap, Segment};
 
@@ -27,7 +30,7 @@ pub(super) fn write(document: &Document) -> String {
     let edges = document.edges.iter().map(|edge| {
         json!({"number": edge.number, "id": edge.id, "source": edge.source, "target": edge.target, "handle": &*edge.handle})
     });
-    json!({
+    let mut stored = json!({
         "v": FORM_VERSION,
         "version": document.version,
         "name": document.name,
@@ -39,8 +42,11 @@ pub(super) fn write(document: &Document) -> String {
         "conversation": document.conversation.iter().map(variable_to_json).collect::<Vec<_>>(),
         "features": document.features,
         "options": document.options,
-    })
-    .to_string()
+    });
+    if let Some(front) = document.front.to_stored() {
+        stored["front"] = front;
+    }
+    stored.to_string()
 }
 
 fn variable_to_json(variable: &DocumentVariable) -> Json {
@@ -74,6 +80,7 @@ pub(super) fn read(text: &str, limits: &ParseOptions) -> Result<Document, Diagno
         conversation: list_of(&mut root, "conversation", variable)?,
         features: mapping_of(&mut root, "features")?,
         options: mapping_of(&mut root, "options")?,
+        front: Front::from_stored(root.get("front")),
         refused: Vec::new(),
         graph_path: "workflow.graph",
     })

@@ -26,7 +26,7 @@ use tidemill_base::value::secrets::Secrets;
 use tidemill_base::value::{JsonMap, SegmentType};
 
 pub use crate::dsl::children::global_id;
-pub use crate::dsl::{AppMode, DocumentVariable, GraphHash};
+pub use crate::dsl::{AppMode, DocumentVariable, Front, GraphHash, SimpleMode};
 pub use crate::nodes::node::{
     Backoff, DEFAULT_QUEUE, EdgeIx, ErrorStrategy, Node, NodeIx, NodeSettings, Quoted, RetryConfig,
 };
@@ -78,6 +78,8 @@ pub struct Graph {
     pub conversation: Vec<DocumentVariable>,
     /// `workflow.features`, unchanged.
     pub features: JsonMap,
+    /// What only clients see.
+    pub front: Front,
     /// The Answer and End nodes of the root graph, sorted by node id, with the conditions under which each
     /// may stream.
     pub responses: Vec<ResponseNode>,
@@ -104,6 +106,11 @@ impl Graph {
             self.hidden = Secrets::default();
         }
         self
+    }
+
+    /// Returns Dify's name of the app's mode. For a converted app it is the mode in its file.
+    pub fn app_mode(&self) -> &'static str {
+        self.front.mode.map_or(self.mode.name(), SimpleMode::name)
     }
 
     /// Returns the queues of its nodes, without duplicates.

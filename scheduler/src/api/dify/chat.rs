@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
+use tidemill_common::graph::SimpleMode;
 use tidemill_common::ids::EntryId;
 use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::value::JsonMap;
@@ -18,7 +19,7 @@ use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
 use crate::api::request::{Body, IdInPath, take_list, take_object, take_text};
-use crate::runs::projection::{Projection, Totals};
+use crate::runs::projection::{Projection, Totals, simple};
 use crate::runs::record::RunRecord;
 use crate::submit::{Submission, SystemValues, WorkflowSource};
 
@@ -44,6 +45,9 @@ pub async fn send(
     let inputs = take_object(&mut map, "inputs")?;
     let mode = Mode::of(take_text(&mut map, "response_mode")?.as_deref())?;
     let inputs = inputs.ok_or_else(|| ApiError::invalid_param("inputs is required"))?;
+    if mode == Mode::Blocking && app.mode == SimpleMode::AgentChat.name() {
+        return Err(ApiError::invalid_param("Agent Chat App does not support blocking mode"));
+    }
     let app = pinned(&state, app, take_text(&mut map, "workflow_id")?.as_deref()).await?;
     let submission = Submission {
         files: take_list(&mut map, "files")?,
@@ -104,9 +108,14 @@ fn conversation(map: &mut JsonMap) -> Result<String, ApiError> {
 }
 
 /// The response to a blocking request.
-async fn result(state: &ApiState, record: RunRecord) -> Result<Response, ApiError> {
+pub(super) async fn result(state: &ApiState, record: RunRecord) -> Result<Response, ApiError> {
     let id = record.id.to_string();
+    let (_, graph) = renderer(state, &record).await?;
     match record.status {
+        RunStatus::Failed if graph.front.mode.is_some() => {
+            let message = record.error.unwrap_or_default();
+            return Err(ApiError::new(StatusCode::BAD_REQUEST, simple::FAILED, message));
+        }
         RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {}
         RunStatus::Failed => {
             let error = record.error.unwrap_or_default();
@@ -121,6 +130,9 @@ async fn result(state: &ApiState, record: RunRecord) -> Result<Response, ApiErro
     let projection = projected(state, &record).await?;
     let mut answer = message(&record, &projection);
     answer["event"] = "message".into();
+    if let (Some(SimpleMode::Completion), Json::Object(fields)) = (graph.front.mode, &mut answer) {
+        fields.shift_remove("conversation_id");
+    }
     Ok(JsonBody(answer).into_response())
 }
 
@@ -147,7 +159,7 @@ fn message(record: &RunRecord, projection: &Projection) -> Json {
         "id": id,
         "message_id": id,
         "conversation_id": record.conversation_id,
-        "mode": "advanced-chat",
+        "mode": projection.mode(),
         "answer": projection.answer(),
         "metadata": projection.metadata(),
         "created_at": record.created_at.seconds(),

@@ -5,7 +5,7 @@ use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock};
 
-use super::{facts, find, renderer};
+use super::{check_has_workflow, facts, find, renderer};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
@@ -16,12 +16,13 @@ use crate::runs::record::whole_seconds;
 /// Shows a run. `inputs` is a JSON text, as on Dify.
 ///
 /// # Errors
-/// 404 for a run that is not of this app.
+/// 404 for a run that is not of this app, 400 for an app without a workflow.
 pub async fn show(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
     id: IdInPath,
 ) -> Result<JsonBody<Json>, ApiError> {
+    check_has_workflow(&app)?;
     let record = find(&state, &app, id.run()?).await?;
     let record = record.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
     let (render, _) = renderer(&state, &record).await?;

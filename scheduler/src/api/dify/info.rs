@@ -1,24 +1,30 @@
-//! `GET /v1/info` and `GET /v1/parameters`: front-ends read these before they show an app.
+//! `GET /v1/info`, `GET /v1/parameters`, `GET /v1/meta` and `GET /v1/site`: front-ends read these before they show an app.
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
-use axum::{Extension, Json as JsonBody};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use serde_json::{Value as Json, json};
-use tidemill_common::dsl::features::{SPEECH_TO_TEXT, SUGGESTED, TEXT_TO_SPEECH, is_served};
-use tidemill_common::nodes::start::InputField;
+use tidemill_common::config::SchedulerConfig;
+use tidemill_common::dsl::features::{ServedFeatures, not_served};
+use tidemill_common::graph::Graph;
 use tidemill_common::store::App;
 use tidemill_common::value::JsonMap;
 
 use super::annotations;
+use super::parameters::{form, site_of, tags_of, tool_icons};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
+use crate::api::etag::tagged;
 use crate::workflows::Workflow;
 
-/// Features that are taken from the file's `features`, under the same names.
-const FEATURES: [&str; 5] =
-    ["speech_to_text", "text_to_speech", "retriever_resource", "more_like_this", "file_upload"];
+/// Bytes of a megabyte, in which Dify counts the sizes of files.
+const MEGABYTE: u64 = 1024 * 1024;
+/// Dify's number of files in a workflow, which its front ends offer.
+const WORKFLOW_FILES: u64 = 10;
 
 /// The app's name, mode and description.
 ///
@@ -27,47 +33,76 @@ const FEATURES: [&str; 5] =
 pub async fn info(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
-) -> Result<JsonBody<Json>, ApiError> {
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     let workflow = workflow_of(&state, &app)?;
-    Ok(JsonBody(json!({
+    let shown = json!({
         "name": app.name,
         "description": workflow.description,
-        "tags": [],
+        "tags": tags_of(&workflow.graph.front),
         "mode": app.mode,
-        "author_name": null,
-    })))
+        "author_name": workflow.graph.front.shown.get("author_name"),
+    });
+    Ok(tagged(&headers, shown))
 }
 
-/// The app's form and features.
+/// The app's form and features: only those that are served here are on.
 ///
 /// # Errors
 /// As [`info`].
 pub async fn parameters(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
-) -> Result<JsonBody<Json>, ApiError> {
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     let workflow = workflow_of(&state, &app)?;
     let graph = &workflow.graph;
-    let feature = |name: &str, absent: Json| graph.features.get(name).cloned().unwrap_or(absent);
     let served = state.workflows.served();
-    let form: Vec<Json> = graph.node(graph.root).data.form_fields().iter().map(field).collect();
-    let mut shown = json!({
-        "opening_statement": feature("opening_statement", "".into()),
+    let feature = |name: &str, absent: Json| feature(graph, served, name, absent);
+    let off = || json!({"enabled": false});
+    let shown = json!({
+        "opening_statement": feature("opening_statement", Json::Null),
         "suggested_questions": feature("suggested_questions", json!([])),
-        "suggested_questions_after_answer": {"enabled": is_served(&graph.features, SUGGESTED, served)},
+        "suggested_questions_after_answer": feature("suggested_questions_after_answer", off()),
+        "speech_to_text": feature("speech_to_text", off()),
+        "text_to_speech": feature("text_to_speech", off()),
+        "retriever_resource": feature("retriever_resource", json!({"enabled": graph.front.mode.is_some()})),
+        "annotation_reply": {"enabled": annotations::in_force(&state, &app)?.is_some()},
+        "more_like_this": feature("more_like_this", off()),
+        "user_input_form": form(&workflow)?,
         "sensitive_word_avoidance": moderation(&state, &graph.features),
+        "file_upload": feature("file_upload", json!({"image": {
+            "enabled": false, "number_limits": 3, "detail": "high", "transfer_methods": ["remote_url", "local_file"],
+        }})),
+        "system_parameters": system_parameters(&state.config.scheduler),
     });
-    for name in FEATURES {
-        shown[name] = feature(name, json!({"enabled": false}));
-    }
-    for name in [SPEECH_TO_TEXT, TEXT_TO_SPEECH] {
-        if !is_served(&graph.features, name, served) {
-            shown[name] = json!({"enabled": false});
-        }
-    }
-    shown["annotation_reply"] = json!({"enabled": annotations::in_force(&state, &app)?.is_some()});
-    shown["user_input_form"] = form.into();
-    Ok(JsonBody(shown))
+    Ok(tagged(&headers, shown))
+}
+
+/// The icons of the app's tools.
+///
+/// # Errors
+/// As [`info`].
+pub async fn meta(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let workflow = workflow_of(&state, &app)?;
+    Ok(tagged(&headers, json!({"tool_icons": tool_icons(&workflow)?})))
+}
+
+/// The texts and the icon of the app's page.
+///
+/// # Errors
+/// As [`info`].
+pub async fn site(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let workflow = workflow_of(&state, &app)?;
+    Ok(tagged(&headers, site_of(&app.name, &workflow.graph.front)))
 }
 
 /// The feature as the file has it if it is served: the settings may allow apps without it.
@@ -81,16 +116,22 @@ fn workflow_of(state: &ApiState, app: &Arc<App>) -> Result<Arc<Workflow>, ApiErr
     Ok(state.workflows.of_document(&app.version, &app.document)?)
 }
 
-fn field(field: &InputField) -> Json {
-    json!({field.kind.name(): {
-        "label": field.label,
-        "variable": field.variable,
-        "required": field.required,
-        "default": field.default,
-        "max_length": field.max_length,
-        "options": field.options,
-        "allowed_file_types": field.allowed_file_types,
-        "allowed_file_extensions": field.allowed_file_extensions,
-        "allowed_file_upload_methods": field.allowed_file_upload_methods,
-    }})
+/// A feature as the file has it; off when it is not served here.
+fn feature(graph: &Graph, served: ServedFeatures, name: &str, absent: Json) -> Json {
+    if not_served(&graph.features, served).any(|one| one.name == name) {
+        return json!({"enabled": false});
+    }
+    graph.features.get(name).filter(|given| !given.is_null()).cloned().unwrap_or(absent)
+}
+
+/// The sizes of files that are taken, in megabytes.
+fn system_parameters(config: &SchedulerConfig) -> Json {
+    let megabytes = config.upload_bytes_max / MEGABYTE;
+    json!({
+        "image_file_size_limit": megabytes,
+        "video_file_size_limit": megabytes,
+        "audio_file_size_limit": megabytes,
+        "file_size_limit": megabytes,
+        "workflow_file_upload_limit": WORKFLOW_FILES,
+    })
 }

@@ -76,7 +76,7 @@ fn to_json(conversation: &str, turn: &Json, rating: Option<Json>) -> Json {
         "feedback": rating.map(|rating| json!({"rating": rating["rating"]})),
         "retriever_resources": or("resources", json!([])),
         "created_at": turn["created_at"],
-        "agent_thoughts": [],
+        "agent_thoughts": or("thoughts", json!([])),
         "status": status,
         "error": error,
     })

@@ -5,6 +5,7 @@ mod answer;
 pub mod app_feedbacks;
 pub mod audio;
 pub mod chat;
+pub mod completion;
 pub mod conversations;
 pub mod datasets;
 pub mod detail;
@@ -12,9 +13,11 @@ pub mod end_users;
 pub mod events;
 pub mod feedback;
 pub mod form;
+pub mod index;
 pub mod info;
 pub mod logs;
 pub mod messages;
+mod parameters;
 pub mod run;
 mod snapshot;
 mod spoken;
@@ -30,7 +33,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use serde_json::Value as Json;
-use tidemill_common::graph::{AppMode, Graph, GraphHash};
+use tidemill_common::graph::{AppMode, Graph, GraphHash, SimpleMode};
 use tidemill_common::ids::RunId;
 use tidemill_common::store::App;
 use tidemill_common::value::JsonMap;
@@ -95,7 +98,16 @@ fn truth(body: &mut JsonMap, key: &str, default: bool) -> Result<bool, ApiError>
     }
 }
 
-/// Refuses apps that are not workflows: chats have their own routes.
+/// Refuses apps that are no completions.
+fn check_completion(app: &App) -> Result<(), ApiError> {
+    if app.mode == SimpleMode::Completion.name() {
+        return Ok(());
+    }
+    let message = "App unavailable, please check your app configurations.";
+    Err(ApiError::new(StatusCode::BAD_REQUEST, "app_unavailable", message))
+}
+
+/// Refuses apps that are not workflows: chats and completions have their own routes.
 fn check_mode(app: &App) -> Result<(), ApiError> {
     if app.mode == AppMode::Workflow.name() {
         return Ok(());
@@ -104,9 +116,18 @@ fn check_mode(app: &App) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::BAD_REQUEST, "not_workflow_app", message))
 }
 
+/// Refuses apps that had no workflow in Dify: their runs are messages.
+fn check_has_workflow(app: &App) -> Result<(), ApiError> {
+    if app.mode == AppMode::Chat.name() {
+        return Ok(());
+    }
+    check_mode(app)
+}
+
 /// Refuses apps that are not chats.
 fn check_chat(app: &App) -> Result<(), ApiError> {
-    if app.mode == AppMode::Chat.name() {
+    let chats = [AppMode::Chat.name(), SimpleMode::Chat.name(), SimpleMode::AgentChat.name()];
+    if chats.contains(&app.mode.as_str()) {
         return Ok(());
     }
     let message = "Please check if your app mode matches the right API route.";
@@ -138,9 +159,11 @@ async fn renderer(state: &ApiState, record: &RunRecord) -> Result<(Renderer, Arc
 async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Result<RunFacts, ApiError> {
     let mut inputs = record.inputs_with_sys();
     render.named(&mut inputs).await?;
-    let chat = record.conversation_id.clone().filter(|_| record.mode == AppMode::Chat.name());
+    let simple = render.graph().front.mode;
+    let is_message = record.mode == AppMode::Chat.name() || simple == Some(SimpleMode::Completion);
+    let chat = record.conversation_id.clone().filter(|_| is_message);
     Ok(RunFacts {
-        chat: chat.map(|conversation_id| ChatFacts { conversation_id }),
+        chat: chat.map(|conversation_id| ChatFacts { conversation_id, simple }),
         id: record.id.to_string(),
         workflow_id: record.workflow_id(),
         user: record.user.clone(),

@@ -71,7 +71,7 @@ mod tests {
     fn projection(is_chat: bool) -> Projection {
         let file = include_bytes!("../../features/to_text.yml");
         let graph = tidemill_common::graph::import(file).graph.expect("a graph");
-        let chat = is_chat.then(|| ChatFacts { conversation_id: "c".into() });
+        let chat = is_chat.then(|| ChatFacts { conversation_id: "c".into(), simple: None });
         let run = RunFacts { id: "r".into(), created_at: 5, chat, ..RunFacts::default() };
         Projection::new(run, Arc::new(graph))
     }

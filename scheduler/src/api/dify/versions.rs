@@ -32,7 +32,7 @@ pub(super) async fn pinned(state: &ApiState, app: Arc<App>, id: Option<&str>) ->
     let document = records.version_document(&app.id, &version).await?.ok_or_else(gone)?;
     let workflow = state.workflows.of_document(&version, &document)?;
     // A chat cannot answer for a workflow. On Dify an app never changes its mode.
-    if workflow.graph.mode.name() != app.mode {
+    if workflow.graph.app_mode() != app.mode {
         return Err(gone());
     }
     Ok(Arc::new(App { version, document, ..(*app).clone() }))

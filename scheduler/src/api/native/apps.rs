@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json as JsonBody;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::dsl::Diagnostic;
@@ -14,6 +15,7 @@ use tidemill_common::store::{App, Reserved, Trigger, TriggerChanges, TriggerKind
 use crate::api::ApiState;
 use crate::api::auth::{app_key_ending, new_app_key, sha256_hex};
 use crate::api::error::ApiError;
+use crate::api::etag::tagged;
 use crate::api::hooks;
 use crate::api::native::submit::idempotency;
 use crate::api::native::{datasets_named, profiles_named};
@@ -56,7 +58,7 @@ pub async fn register(
     let app = App {
         id: identity.id,
         name: graph.name.clone(),
-        mode: graph.mode.name().into(),
+        mode: graph.app_mode().into(),
         version: graph.hash.to_string(),
         document: workflow.document.to_string(),
         created_at_ms: earlier.as_ref().map_or_else(|| SystemClock.now().millis(), |app| app.created_at_ms),
@@ -181,8 +183,12 @@ pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiEr
 ///
 /// # Errors
 /// 404 for an unknown app.
-pub async fn show(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<JsonBody<Json>, ApiError> {
-    Ok(JsonBody(to_json(&*find(&state, &id).await?)))
+pub async fn show(
+    State(state): State<ApiState>,
+    IdInPath(id): IdInPath,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    Ok(tagged(&headers, to_json(&*find(&state, &id).await?)))
 }
 
 /// Returns an app by its id.

@@ -14,7 +14,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value as Json, json};
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, CrashPoint};
-use tidemill_common::graph::GraphHash;
+use tidemill_common::graph::{GraphHash, SimpleMode};
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{ConversationRef, Runs, Settling, StoreError};
@@ -175,6 +175,9 @@ pub(crate) async fn turn(
     let resources = output.resources(render.graph());
     if !resources.is_empty() {
         turn["resources"] = resources.into();
+    }
+    if render.graph().front.mode == Some(SimpleMode::AgentChat) {
+        turn["thoughts"] = output.thoughts(&record.id.to_string()).into();
     }
     if record.status == RunStatus::Failed {
         turn["error"] = record.error.into();

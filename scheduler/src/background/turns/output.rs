@@ -5,7 +5,7 @@ use tidemill_common::graph::Graph;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::store::{Runs, StoreError};
 
-use crate::runs::projection::{Moderated, ShownText, Sources};
+use crate::runs::projection::{Moderated, ShownText, Sources, Thoughts};
 use crate::runs::render::Renderer;
 
 /// Events read at once.
@@ -17,6 +17,7 @@ pub(super) struct ShownOutput {
     shown: ShownText,
     moderated: Moderated,
     sources: Sources,
+    thoughts: Thoughts,
 }
 
 impl ShownOutput {
@@ -28,6 +29,11 @@ impl ShownOutput {
     /// The knowledge sources of the text.
     pub(super) fn resources(&self, graph: &Graph) -> Vec<Json> {
         self.sources.shown(graph)
+    }
+
+    /// The rounds of an agent.
+    pub(super) fn thoughts(&self, run: &str) -> Vec<Json> {
+        self.thoughts.listed(run)
     }
 }
 
@@ -48,6 +54,7 @@ pub(super) async fn so_far(
             output.shown.take(&event);
             output.moderated.take(&event, &output.shown);
             output.sources.take(&event);
+            output.thoughts.take(&event);
         }
     }
 }

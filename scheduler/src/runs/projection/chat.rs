@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::dsl::features;
-use tidemill_common::graph::Graph;
+use tidemill_common::graph::{Graph, SimpleMode};
 use tidemill_common::wire::event::{EventRecord, kind};
 use uuid::Uuid;
 
@@ -15,6 +15,8 @@ use crate::runs::projection::{Projection, field, files};
 #[derive(Debug, Clone, Default)]
 pub struct ChatFacts {
     pub conversation_id: String,
+    /// The mode of an app that had no workflow in Dify. Then no event is about workflows and nodes.
+    pub simple: Option<SimpleMode>,
 }
 
 /// Data that the end of a message contains beside the text.
@@ -97,6 +99,10 @@ impl Projection {
             "task_id": self.run.id,
         });
         if let (Json::Object(payload), Json::Object(fields)) = (&mut payload, fields) {
+            if chat.simple == Some(SimpleMode::Completion) {
+                // Its conversation only keeps the message.
+                payload.shift_remove("conversation_id");
+            }
             payload.extend(fields);
         }
         payload
@@ -154,6 +160,11 @@ impl Projection {
     pub fn text_so_far(&self) -> Option<Json> {
         let chat = self.run.chat.as_ref().filter(|_| !self.answer().is_empty())?;
         Some(self.message_replace(chat))
+    }
+
+    /// Dify's name of the app's mode.
+    pub fn mode(&self) -> &'static str {
+        self.graph.app_mode()
     }
 
     /// The text that clients see.

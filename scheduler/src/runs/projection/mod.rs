@@ -11,10 +11,12 @@ mod node;
 mod pause;
 mod preset;
 mod run;
+pub(crate) mod simple;
 mod spoken;
 #[cfg(test)]
 mod tests;
 mod text;
+mod thoughts;
 mod usage;
 
 use std::collections::HashMap;
@@ -32,6 +34,7 @@ pub(crate) use crate::runs::projection::moderated::{Moderated, clean_outputs};
 pub use crate::runs::projection::pause::FormsOfRun;
 pub use crate::runs::projection::run::Totals;
 pub use crate::runs::projection::text::ShownText;
+pub use crate::runs::projection::thoughts::Thoughts;
 
 /// Data about the run for the payloads.
 #[derive(Debug, Clone, Default)]
@@ -69,6 +72,8 @@ pub struct Projection {
     moderated: Moderated,
     /// Data for the end of a chat's message.
     gathered: Gathered,
+    /// The rounds of an agent app.
+    thoughts: Thoughts,
     /// The number of each execution, in the order of their start.
     index: HashMap<String, u64>,
     began_ms: Option<i64>,
@@ -86,6 +91,7 @@ impl Projection {
             totals: Totals::default(),
             shown: ShownText::default(),
             gathered: Gathered::default(),
+            thoughts: Thoughts::default(),
             index: HashMap::new(),
             began_ms: None,
             shows_containers: false,
@@ -98,6 +104,7 @@ impl Projection {
         self.shown = ShownText::default();
         self.moderated = Moderated::of(&self.graph.features);
         self.gathered = Gathered::default();
+        self.thoughts = Thoughts::default();
         self.index.clear();
         self.text_replace()
     }
@@ -122,6 +129,10 @@ impl Projection {
 
     /// The payloads for an event, without moderation.
     fn payloads(&mut self, record: &EventRecord) -> Vec<Json> {
+        if let Some(chat @ ChatFacts { simple: Some(mode), .. }) = &self.run.chat {
+            let (chat, mode) = (chat.clone(), *mode);
+            return self.project_simple(&chat, mode, record);
+        }
         let payload = match record.kind.as_str() {
             kind::GRAPH_RUN_PAUSED => self.workflow_paused(record),
             kind::GRAPH_RUN_STARTED => self.workflow_started(record),

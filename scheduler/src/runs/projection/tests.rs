@@ -380,7 +380,7 @@ fn sources_that_are_reported_again_count_once() {
     let mut graph = (*chat.graph).clone();
     graph.features.insert("retriever_resource".into(), json!({"enabled": true}));
     chat.graph = graph.into();
-    chat.run.chat = Some(super::ChatFacts { conversation_id: "c".into() });
+    chat.run.chat = Some(super::ChatFacts { conversation_id: "c".into(), simple: None });
     let report = |id: &str, passages: &[&str]| {
         let data =
             json!({"id": id, "node_id": "llm", "data": {"retriever_resources": passages, "context": ""}});

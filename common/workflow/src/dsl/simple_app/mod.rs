@@ -46,14 +46,22 @@ const FEATURES_OF_COMPLETION: [&str; 4] =
 
 /// An app mode without a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SimpleMode {
+pub enum SimpleMode {
+    /// A model with a memory (`chat`).
     Chat,
+    /// A model that calls tools (`agent-chat`).
     AgentChat,
+    /// A prompt with a form, and no conversation (`completion`).
     Completion,
 }
 
 impl SimpleMode {
-    const fn name(self) -> &'static str {
+    /// Returns the mode with this name of Dify's.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Chat, Self::AgentChat, Self::Completion].into_iter().find(|one| one.name() == name)
+    }
+    /// Returns Dify's name of the mode.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Chat => "chat",
             Self::AgentChat => "agent-chat",
@@ -61,7 +69,7 @@ impl SimpleMode {
         }
     }
     /// The name of the rewrite that `tidemill check --explain` shows.
-    const fn rule(self) -> &'static str {
+    pub(super) const fn rule(self) -> &'static str {
         match self {
             Self::Chat => "chat-app",
             Self::AgentChat => "agent-app",
@@ -77,9 +85,9 @@ impl SimpleMode {
     }
 }
 
-/// Converts the app if it is one of these, and reports what is lost, or why it cannot be converted. Returns the name of
-/// the rewrite if the file was changed.
-pub(super) fn convert(root: &mut JsonMap, problems: &mut Problems) -> Option<&'static str> {
+/// Converts the app if it is one of these, and reports what is lost, or why it cannot be converted. Returns the mode
+/// that the app had if the file was changed.
+pub(super) fn convert(root: &mut JsonMap, problems: &mut Problems) -> Option<SimpleMode> {
     let mode = mode_of(root)?;
     let config = config_of(root)?;
     let workflow = match workflow_of(mode, config) {
@@ -106,7 +114,7 @@ pub(super) fn convert(root: &mut JsonMap, problems: &mut Problems) -> Option<&'s
             );
         });
     }
-    Some(mode.rule())
+    Some(mode)
 }
 
 /// True for an app that [`convert`] has not converted: its problem is reported already.
@@ -123,10 +131,7 @@ fn mode_of(root: &JsonMap) -> Option<SimpleMode> {
     if !matches!(root.get("kind"), None | Some(Json::Null)) && root.get("kind") != Some(&"app".into()) {
         return None;
     }
-    let mode = root.get("app")?.get("mode")?.as_str()?;
-    [SimpleMode::Chat, SimpleMode::AgentChat, SimpleMode::Completion]
-        .into_iter()
-        .find(|one| one.name() == mode)
+    SimpleMode::from_name(root.get("app")?.get("mode")?.as_str()?)
 }
 
 fn workflow_of(mode: SimpleMode, config: &JsonMap) -> Result<Json, String> {

@@ -191,7 +191,9 @@ fn the_conversion_is_a_named_rewrite_and_can_be_written_as_a_file() {
         let written = dsl::converted(text.as_bytes()).unwrap().to_string();
         let (read, direct) = (graph::import(written.as_bytes()), graph::import(text.as_bytes()));
         assert_eq!(read.diagnostics, []);
-        assert_eq!(read.document, direct.document);
+        let (read, mut direct) = (read.document.unwrap(), direct.document.unwrap());
+        assert_eq!(direct.front.mode.take().map(crate::dsl::SimpleMode::name), Some(mode));
+        assert_eq!(read, direct, "the written file is an app of its new mode");
     }
     assert_eq!(dsl::converted(b"graph: {nodes: [], edges: []}"), None);
 }

@@ -215,6 +215,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         environment: document.environment.clone(),
         conversation: document.conversation.clone(),
         features: document.features.clone(),
+        front: document.front.clone(),
         responses,
         streamed,
         index,
