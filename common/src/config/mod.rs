@@ -23,7 +23,7 @@ use tidemill_storage::store::redis::StoreLimits;
 pub use crate::registry::calls::CallsConfig;
 pub use crate::telemetry::{LogConfig, LogFormat};
 pub use environment::variable;
-pub use load::{Sources, nearest};
+pub use load::{Sources, names, nearest};
 pub use run::{CompatConfig, ConversationWrites, NestedAnswers, RunConfig, Undefined};
 pub use scheduler::SchedulerConfig;
 pub use tidemill_base::hidden::masked_url;

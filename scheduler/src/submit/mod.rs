@@ -6,6 +6,7 @@ pub(crate) mod chat;
 mod clock;
 pub mod commands;
 pub(crate) mod conversation;
+mod conversation_id;
 mod error;
 pub(crate) mod files;
 mod given;

@@ -17,7 +17,7 @@ use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
 use crate::api::request::{Body, IdInPath, take_list, take_object, take_text};
-use crate::runs::projection::{Projection, Totals};
+use crate::runs::projection::{ChatFailure, Projection, Totals};
 use crate::runs::record::RunRecord;
 use crate::submit::{Submission, SystemValues, WorkflowSource};
 
@@ -107,9 +107,10 @@ async fn result(state: &ApiState, record: RunRecord) -> Result<Response, ApiErro
     match record.status {
         RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {}
         RunStatus::Failed => {
-            let error = record.error.unwrap_or_default();
-            let message = format!("Run failed: {error}");
-            return Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid_param", message));
+            let projection = projected(state, &record).await?;
+            let failure =
+                ChatFailure::of(projection.failed_by(), record.error.as_deref().unwrap_or_default());
+            return Err(ApiError::new(StatusCode::BAD_REQUEST, failure.code, failure.message));
         }
         RunStatus::Scheduled | RunStatus::Running | RunStatus::Paused => {
             let message = format!("the run has not ended yet; ask GET /v1/workflow/{id}/events");
