@@ -24,7 +24,7 @@ pub(super) fn are_wanted(headers: &HeaderMap, uri: &Uri) -> bool {
 }
 
 /// Makes streams as the request wants them; passes other answers on.
-pub async fn only_if_wanted(request: Request, next: Next) -> Response {
+pub(in crate::api) async fn only_if_wanted(request: Request, next: Next) -> Response {
     let are_wanted = are_wanted(request.headers(), request.uri());
     let response = next.run(request).await;
     if !sse::is_stream(response.headers()) {

@@ -10,7 +10,7 @@ use crate::api::error::{ApiError, Cause};
 use crate::runs::end_user;
 
 /// Rewrites the answer if it is an error.
-pub async fn as_dify(request: Request, next: Next) -> Response {
+pub(in crate::api) async fn as_dify(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let Some(error) = response.extensions_mut().remove::<ApiError>() else { return response };
     let (mut head, _) = response.into_parts();
