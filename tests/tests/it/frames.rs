@@ -92,6 +92,8 @@ async fn every_event_has_difys_frame_and_difys_keys_in_difys_order() {
     let model = llm::rules(json!([
         {"match": {"contains": "break"}, "chunks": ["one ", "two ", "three"], "chunk_delay_ms": 150,
          "break_stream": true, "break_times": 1},
+        {"match": {"contains": "snap"}, "chunks": ["one ", "two ", "three"], "chunk_delay_ms": 150,
+         "break_stream": true, "break_times": 1},
         {"match": {"contains": "fail"}, "status": 400, "error": "no"},
         {"match": {"messages": 2, "has_tools": true}, "reply": "", "tool_calls": call},
         {"match": {"contains": "think"}, "chunks": ["<think>", "hm", "</think>", "well"]},
@@ -109,7 +111,7 @@ async fn every_event_has_difys_frame_and_difys_keys_in_difys_order() {
     }
     let chat =
         publish(&system, &asking("start -> llm -> answer").answer("answer", "{{#llm.text#}}").text()).await;
-    for (query, last) in [("break", "workflow_finished"), ("think", "workflow_finished"), ("fail", "error")] {
+    for (query, last) in [("snap", "workflow_finished"), ("think", "workflow_finished"), ("fail", "error")] {
         let said = say(&chat, query).await;
         assert_eq!(said.names().last(), Some(&last), "{}", said.text);
         check(&said, "chat", &mut seen);
@@ -130,7 +132,8 @@ async fn every_event_has_difys_frame_and_difys_keys_in_difys_order() {
 
 /// All events of a run, with ids, of which the recording is free.
 async fn whole(app: &Client, id: &str) -> Recording {
-    let request = app.request(Method::GET, &format!("/v1/workflow/{id}/events?user=u"));
+    let request =
+        app.request(Method::GET, &format!("/v1/workflow/{id}/events?user=u&continue_on_pause=True"));
     let answer = app.send(request.header("last-event-id", "0")).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     assert!(answer.text.contains("\n\nid: "), "{}", answer.text);
