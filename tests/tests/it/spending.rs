@@ -306,7 +306,7 @@ async fn replies_that_fit_no_schema_are_charged_to_run_and_key() {
     assert_eq!(client.send(request.body(json!({"tokens": 30}).to_string())).await.status, 200);
     until("the key to be refused", LONG, async || {
         let answer = app.post("/v1/workflows/run", &asked()).await;
-        if answer.status == 402 { Ok(()) } else { Err(answer.text) }
+        if answer.status == 400 { Ok(()) } else { Err(answer.text) }
     })
     .await;
 }
