@@ -8,6 +8,8 @@ use crate::runs::forms::FormTokens;
 
 /// The digits after the point of a price. Dify's database keeps that many.
 const PRICE_DIGITS: usize = 7;
+/// One, in the smallest part of a price that is shown.
+const PRICE_UNIT: u128 = 10_000_000;
 /// The fields of a source, in Dify's order, beside its ids and its position.
 const SOURCE_FIELDS: [&str; 14] = [
     "dataset_id",
@@ -55,12 +57,11 @@ fn price(text: &str) -> String {
     let (whole, digits) = text.split_once('.').unwrap_or((text, ""));
     let number = |text: &str| text.parse::<u128>().ok();
     let kept = digits.get(..PRICE_DIGITS).unwrap_or(digits);
-    let unit = 10_u128.pow(PRICE_DIGITS as u32);
     let parts = number(whole).zip(number(&format!("{kept:0<PRICE_DIGITS$}")));
     let Some((whole, digits_kept)) = parts else { return text.to_owned() };
     let is_up = digits.as_bytes().get(PRICE_DIGITS).is_some_and(|digit| *digit >= b'5');
-    let sum = whole * unit + digits_kept + u128::from(is_up);
-    format!("{}.{:0>PRICE_DIGITS$}", sum / unit, sum % unit)
+    let sum = whole * PRICE_UNIT + digits_kept + u128::from(is_up);
+    format!("{}.{:0>PRICE_DIGITS$}", sum / PRICE_UNIT, sum % PRICE_UNIT)
 }
 
 /// The knowledge sources of a turn, each with all fields of Dify's.
