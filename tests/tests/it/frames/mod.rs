@@ -17,9 +17,9 @@ use tidemill_tests::wait::{LONG, until};
 use self::keys::{check, every_name, keys};
 use super::{System, system};
 
-const ASK: &str = include_str!("workflows/ask_twice.yml");
-const SAVINGS: &str = include_str!("../../../examples/savings.yml");
-const BATCH: &str = include_str!("../../../examples/batch.yml");
+const ASK: &str = include_str!("../workflows/ask_twice.yml");
+const SAVINGS: &str = include_str!("../../../../examples/savings.yml");
+const BATCH: &str = include_str!("../../../../examples/batch.yml");
 
 async fn publish(system: &System, workflow: &str) -> Client {
     let answer = system.client.post("/api/v1/apps", &json!({"workflow": workflow})).await;
