@@ -232,6 +232,16 @@ fn set(table: &mut Table, known: &Table, key: &str, text: &str, origin: &str) ->
     Ok(())
 }
 
+/// The names of all settings, as `section.key`.
+pub fn names() -> Vec<String> {
+    let known = Table::try_from(Config::default()).unwrap_or_default();
+    let keys = |(section, keys): (&String, &Value)| {
+        let keys = keys.as_table().into_iter().flat_map(Table::keys);
+        keys.map(|key| format!("{section}.{key}")).collect::<Vec<_>>()
+    };
+    known.iter().flat_map(keys).collect()
+}
+
 /// The most similar known name, if it is similar enough.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
     known

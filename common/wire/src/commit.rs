@@ -398,6 +398,9 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
     if let Some(at) = run.started_at {
         fields.push(("started_at", at.micros().to_string()));
     }
+    if let Some(at) = run.control.resumed_at {
+        fields.push(("resumed_at", at.micros().to_string()));
+    }
     if !run.status.is_over() && run.status != RunStatus::Paused {
         return fields;
     }

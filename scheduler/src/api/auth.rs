@@ -137,8 +137,7 @@ pub async fn datasets(
 
 /// Ends a stream when its key is revoked; other answers stay as they are.
 fn while_valid(response: Response, in_use: KeyInUse) -> Response {
-    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    if kind.is_none_or(|kind| !kind.starts_with(sse::CONTENT_TYPE)) {
+    if !sse::is_stream(response.headers()) {
         return response;
     }
     let (head, body) = response.into_parts();

@@ -21,14 +21,34 @@ pub struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: String,
+    cause: Cause,
     /// Additional fields of the body.
     details: Vec<(&'static str, Json)>,
+}
+
+/// The causes of errors that Dify's API answers in another way than ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Too much work waits already.
+    Busy,
+    /// The API key may spend nothing more.
+    OverBudget,
+    /// The body of the request is too large.
+    TooLarge,
+    /// A defect, or a failure that the client cannot change.
+    Internal,
+    /// There is no such path.
+    NoRoute,
+    /// The path does not take this method.
+    WrongMethod,
+    /// All others.
+    Other,
 }
 
 impl ApiError {
     /// An error with this status and code.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), details: Vec::new() }
+        Self { status, code, message: message.into(), cause: Cause::Other, details: Vec::new() }
     }
     /// 400 `invalid_param`: a value is invalid.
     pub fn invalid_param(message: impl Into<String>) -> Self {
@@ -84,6 +104,22 @@ impl ApiError {
         };
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
+    /// The same error, with its cause.
+    #[must_use]
+    pub fn because(self, cause: Cause) -> Self {
+        Self { cause, ..self }
+    }
+    /// The same error with another text.
+    #[must_use]
+    pub fn map_message(self, change: impl FnOnce(&str) -> String) -> Self {
+        Self { message: change(&self.message), ..self }
+    }
+    /// The same error without additional fields, but with `params`, which Dify knows.
+    #[must_use]
+    pub fn without_details(mut self) -> Self {
+        self.details.retain(|(key, _)| *key == "params");
+        self
+    }
     /// Adds a field to the body.
     pub fn with(mut self, key: &'static str, value: Json) -> Self {
         self.details.push((key, value));
@@ -94,10 +130,15 @@ impl ApiError {
         tracing::error!(error = %cause, "request failed");
         let message = "Internal Server Error, please contact support.";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_server_error", message)
+            .because(Cause::Internal)
     }
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status
+    }
+    /// The cause.
+    pub fn cause(&self) -> Cause {
+        self.cause
     }
     /// The text for the client.
     pub fn message(&self) -> &str {
@@ -108,8 +149,8 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut body = json!({"code": self.code, "message": self.message, "status": self.status.as_u16()});
-        for (key, value) in self.details {
-            body[key] = value;
+        for (key, value) in &self.details {
+            body[key] = value.clone();
         }
         let mut response = (self.status, axum::Json(body)).into_response();
         let headers = response.headers_mut();
@@ -119,6 +160,8 @@ impl IntoResponse for ApiError {
         if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        // Below `/v1` the answer is written again in Dify's words.
+        response.extensions_mut().insert(self);
         response
     }
 }
@@ -171,7 +214,10 @@ impl From<SubmitError> for ApiError {
         let message = error.to_string();
         match error {
             SubmitError::Workflow(error) => error.into(),
-            SubmitError::OverBudget(_) => Self::new(StatusCode::PAYMENT_REQUIRED, "budget_exceeded", message),
+            SubmitError::OverBudget(_) => {
+                let refused = Self::new(StatusCode::PAYMENT_REQUIRED, "budget_exceeded", message);
+                refused.because(Cause::OverBudget)
+            }
             SubmitError::Store(error) => error.into(),
             SubmitError::Inputs { invalid_param: false, .. } => Self::internal(&error),
             SubmitError::Inputs { invalid_param: true, .. }
@@ -193,11 +239,10 @@ impl From<SubmitError> for ApiError {
             }
             SubmitError::Passed => Self::new(StatusCode::CONFLICT, "schedule_passed", message),
             SubmitError::KeyTaken => Self::new(StatusCode::CONFLICT, "idempotency_conflict", message),
-            SubmitError::Busy
-            | SubmitError::QueueFull
-            | SubmitError::BlobGone
-            | SubmitError::Uploads
-            | SubmitError::ModerationFailed(_) => Self::unavailable(message),
+            SubmitError::Busy | SubmitError::QueueFull => Self::unavailable(message).because(Cause::Busy),
+            SubmitError::BlobGone | SubmitError::Uploads | SubmitError::ModerationFailed(_) => {
+                Self::unavailable(message)
+            }
         }
     }
 }

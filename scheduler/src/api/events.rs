@@ -45,13 +45,14 @@ pub enum After {
 }
 
 impl After {
-    /// Reads the header `Last-Event-ID`; `0` is the start.
+    /// Reads the header `Last-Event-ID`; `0` is the start. An empty one names no entry.
     ///
     /// # Errors
     /// 400 when it is not an entry's id.
     pub fn of_header(headers: &HeaderMap) -> Result<Option<Self>, ApiError> {
         match headers.get("last-event-id") {
             None => Ok(None),
+            Some(value) if value.is_empty() => Ok(None),
             Some(value) => Self::of_text(value.to_str().unwrap_or("?")).map(Some),
         }
     }

@@ -40,7 +40,7 @@ use tidemill_common::store::{CatalogKind, Runs};
 use tokio::sync::watch::Receiver;
 
 use self::callers::Callers;
-use self::error::ApiError;
+use self::error::{ApiError, Cause};
 use self::key_watch::KeyWatch;
 use self::outer::Outers;
 use crate::runs::forms::FormSecret;
@@ -114,7 +114,8 @@ pub fn router(state: ApiState) -> Router {
     let native = native.route_layer(from_fn_with_state(state.clone(), auth::admin));
     let dify = dify_routes().route_layer(from_fn_with_state(state.clone(), auth::app));
     let datasets = dify::datasets::routes().route_layer(from_fn_with_state(state.clone(), auth::datasets));
-    let dify = dify.merge(datasets);
+    let dify = dify.merge(datasets).route_layer(from_fn(dify::event_ids::only_if_wanted));
+    let dify = dify.layer(from_fn(dify::words::as_dify));
     let router = match state.config.scheduler.metrics_listen.as_str() {
         "" => metrics_router(),
         _elsewhere => Router::new(),
@@ -231,10 +232,17 @@ pub fn metrics_router() -> Router<ApiState> {
 }
 
 async fn no_route(method: Method, uri: Uri) -> ApiError {
-    ApiError::not_found(format!("there is no {method} {}", uri.path()))
+    let error = ApiError::not_found(format!("there is no {method} {}", uri.path()));
+    as_asked(error.because(Cause::NoRoute), &uri)
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> ApiError {
     let message = format!("{} does not take {method}", uri.path());
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+    let error = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
+    as_asked(error.because(Cause::WrongMethod), &uri)
+}
+
+/// The error in the words of the API that was asked.
+fn as_asked(error: ApiError, uri: &Uri) -> ApiError {
+    if uri.path().starts_with("/v1/") { dify::words::in_difys_words(error) } else { error }
 }

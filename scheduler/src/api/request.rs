@@ -13,7 +13,7 @@ use tidemill_common::ids::RunId;
 use tidemill_common::value::JsonMap;
 
 use super::ApiState;
-use super::error::ApiError;
+use super::error::{ApiError, Cause};
 
 /// The longest time for a body to arrive. A slower client only holds a connection.
 const BODY_SECONDS_MAX: u64 = 60;
@@ -41,11 +41,11 @@ pub async fn read(body: axum::body::Body, max: usize, setting: &'static str) -> 
     let reading = Limited::new(body, max).collect();
     match tokio::time::timeout(Duration::from_secs(BODY_SECONDS_MAX), reading).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "request_too_large",
-            format!("the request body is larger than {setting} ({max} bytes)"),
-        )),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            let message = format!("the request body is larger than {setting} ({max} bytes)");
+            let refused = ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message);
+            Err(refused.because(Cause::TooLarge))
+        }
         Ok(Err(_)) => Err(ApiError::bad_request("the request body broke off")),
         Err(_) => Err(ApiError::new(
             StatusCode::REQUEST_TIMEOUT,

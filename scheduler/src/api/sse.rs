@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::Stream;
@@ -19,6 +19,12 @@ pub fn dify(id: Option<EntryId>, payload: &Json) -> Bytes {
 /// A frame for our own API, with the event's type.
 pub fn native(id: Option<EntryId>, kind: &str, payload: &Json) -> Bytes {
     frame(id, Some(kind), payload)
+}
+
+/// True when these headers are those of an event stream.
+pub fn is_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with(CONTENT_TYPE))
 }
 
 /// The content type of an event stream.

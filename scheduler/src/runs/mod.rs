@@ -3,6 +3,7 @@
 //! [`answered`] names what answers in place of a workflow.
 
 pub(crate) mod answered;
+pub mod end_user;
 pub mod forms;
 pub mod ids;
 pub mod pauses;

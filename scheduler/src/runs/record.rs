@@ -39,6 +39,8 @@ pub struct RunRecord {
     pub created_at: Timestamp,
     /// The time when the run began.
     pub started_at: Option<Timestamp>,
+    /// The time when the run last continued after a pause.
+    pub resumed_at: Option<Timestamp>,
     /// The time when the run ended.
     pub finished_at: Option<Timestamp>,
     /// The reason why the run failed or was stopped.
@@ -98,6 +100,7 @@ impl RunRecord {
             user: text("user").unwrap_or_default(),
             created_at: time("created_at").unwrap_or_default(),
             started_at: time("started_at"),
+            resumed_at: time("resumed_at"),
             finished_at: time("finished_at"),
             error: text("error"),
             steps: number("steps"),
@@ -139,6 +142,12 @@ impl RunRecord {
     /// Seconds from the beginning to the end, or to now.
     pub fn elapsed(&self, now: Timestamp) -> f64 {
         self.started_at.map_or(0.0, |began| self.finished_at.unwrap_or(now).seconds_since(began))
+    }
+
+    /// As [`Self::elapsed`], but counted from the last pause on, as on Dify.
+    pub fn elapsed_since_pause(&self, now: Timestamp) -> f64 {
+        let began = self.resumed_at.or(self.started_at);
+        began.map_or(0.0, |began| self.finished_at.unwrap_or(now).seconds_since(began))
     }
 
     /// Inputs as Dify shows them: those of the start node, and all system variables except the conversation's id.

@@ -45,8 +45,11 @@ impl Submitter {
         at: Timestamp,
     ) -> Result<JoinedConversation, SubmitError> {
         let graph = &prepared.workflow.graph;
-        let new_id = |id: &String| if id.is_empty() { conversation::new_id(run) } else { id.clone() };
-        let id = submission.conversation_id.as_ref().map(new_id);
+        let id = match submission.conversation_id.as_deref() {
+            None => None,
+            Some("") => Some(conversation::new_id(run, *self.meta().await?)),
+            Some(id) => Some(id.to_owned()),
+        };
         let position = self.position(graph, submission, run, id.as_deref(), &prepared.inputs, at).await?;
         let id = position.as_ref().map(|position| position.id.clone()).or(id);
         let given = &prepared.conversation;
@@ -95,7 +98,7 @@ impl Submitter {
         let (id, entered) = match self.store.enter_conversation(&entering).await? {
             // As on Dify: a client that names a conversation of another user begins a new one.
             Entered::Unknown if submission.only_known_conversation => {
-                let id = conversation::new_id(run);
+                let id = conversation::new_id(run, *self.meta().await?);
                 let fresh = Entering { conversation: reference(id.clone()), must_exist: false, ..entering };
                 (id, self.store.enter_conversation(&fresh).await?)
             }

@@ -1,29 +1,26 @@
 //! The shard of a conversation, and the variables it remembers. Its runs are on one shard, so that their commits can
-//! write it.
+//! write it. Ids that we create contain the shard, see [`conversation_id`].
+//!
+//! [`conversation_id`]: super::conversation_id
 
 use std::collections::HashMap;
 
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use tidemill_common::graph::{DocumentVariable, Graph};
-use tidemill_common::ids::{RunId, ShardId};
+use tidemill_common::ids::ShardId;
 use tidemill_common::store::{Meta, Runs, StoreError};
 use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire::codec::value::stored_from_json;
 use tidemill_common::wire::conversation::{CONVERSATION_MESSAGES, conversation_field};
 
+use super::conversation_id;
 use super::{SubmitError, inputs};
 
 /// The longest id of a conversation, in characters. A UUID has 36.
 const ID_CHARS_MAX: usize = 64;
-/// The UUID version of the ids that we create for conversations. They contain the shard; no foreign id has this
-/// version.
-const OWN_VERSION: usize = 8;
 
-/// The id of the conversation that begins with a run. It follows from the run, so a repeated request gets the same one.
-pub(super) fn new_id(run: RunId) -> String {
-    uuid::Builder::from_custom_bytes(*run.uuid().as_bytes()).into_uuid().to_string()
-}
+pub(super) use super::conversation_id::new_id;
 
 /// Checks an id in a request.
 pub(super) fn check(id: &str) -> Result<(), SubmitError> {
@@ -35,13 +32,14 @@ pub(super) fn check(id: &str) -> Result<(), SubmitError> {
 /// The shard of a conversation. Our own ids contain it. For other ids it follows from the id and the first number of
 /// shards, which never changes.
 pub(super) fn shard_of(id: &str, meta: Meta) -> ShardId {
-    if let Ok(uuid) = uuid::Uuid::try_parse(id)
-        && uuid.get_version_num() == OWN_VERSION
-        && let Ok(like) = id.parse::<RunId>()
-        && like.shard().0 < meta.shards
-    {
-        return like.shard();
+    if let Some(shard) = conversation_id::shard_in(id).filter(|shard| shard.0 < meta.shards) {
+        return shard;
     }
+    shard_by_hash(id, meta)
+}
+
+/// The shard of an id that does not contain one.
+pub(super) fn shard_by_hash(id: &str, meta: Meta) -> ShardId {
     let digest = Sha256::digest(id);
     let number = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
     ShardId(u16::try_from(number % u32::from(meta.shards_first.max(1))).unwrap_or(0))
@@ -119,11 +117,12 @@ async fn opened(store: &dyn Runs, shard: ShardId, text: &str) -> Result<Option<S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidemill_common::ids::RunId;
 
     #[test]
     fn our_ids_contain_their_shard_and_foreign_ids_never_change_theirs() {
         let meta = |shards| Meta { version: 1, shards, shards_first: 2 };
-        let own = new_id(RunId::generate(ShardId(3)));
+        let own = new_id(RunId::generate(ShardId(3)), meta(4));
         assert_eq!(shard_of(&own, meta(4)), ShardId(3));
         for foreign in
             ["f3b1a7ba-4f0e-4f4e-9d4e-2b8f3c5d7e91", "0199c0de-0000-7000-8000-000000000003", "conv-1"]
@@ -135,7 +134,8 @@ mod tests {
 
     #[test]
     fn ids_that_cannot_be_part_of_a_key_are_refused() {
-        assert!(check("conv-1").is_ok() && check(&new_id(RunId::generate(ShardId(0)))).is_ok());
+        let meta = Meta { version: 1, shards: 1, shards_first: 1 };
+        assert!(check("conv-1").is_ok() && check(&new_id(RunId::generate(ShardId(0)), meta)).is_ok());
         for wrong in ["a b", "a{b}", "a:b", &"x".repeat(65)] {
             assert!(check(wrong).is_err(), "{wrong}");
         }

@@ -7,6 +7,7 @@ pub(crate) mod chat;
 mod clock;
 pub mod commands;
 pub(crate) mod conversation;
+mod conversation_id;
 mod end_users;
 mod error;
 pub(crate) mod files;

@@ -154,5 +154,12 @@ async fn paths(admin: &Client) {
     let method = admin.send(admin.request(Method::DELETE, "/api/v1/runs")).await;
     refused("a wrong method", &method, 405, "method_not_allowed", &["DELETE"]);
     let method = app.get("/v1/workflows/run").await;
-    refused("a wrong method", &method, 405, "method_not_allowed", &["GET"]);
+    let dify = "The method is not allowed for the requested URL.";
+    refused("a wrong method", &method, 405, "method_not_allowed", &[dify]);
+    let nowhere = app.get("/v1/nowhere").await;
+    refused("no route", &nowhere, 404, "not_found", &["The requested URL was not found on the server."]);
+    let large =
+        app.post("/v1/workflows/run", &json!({"inputs": {"a": "x".repeat(20 << 20)}, "user": "u"})).await;
+    let dify = "The data value transmitted exceeds the capacity limit.";
+    refused("20 MB", &large, 413, "request_entity_too_large", &[dify]);
 }

@@ -35,6 +35,7 @@ mod first_try;
 mod fleet;
 mod foreign_forms;
 mod form_at_run;
+mod frames;
 mod knowledge;
 mod layering;
 mod library;

@@ -68,8 +68,8 @@ impl Seen {
 
 async fn open(client: &Client, q: &str) -> Messages {
     let body = json!({"inputs": {"q": q}, "user": "u", "response_mode": "streaming"});
-    let request =
-        client.request(Method::POST, "/v1/workflows/run").header("content-type", "application/json");
+    let path = "/v1/workflows/run?event_ids=true";
+    let request = client.request(Method::POST, path).header("content-type", "application/json");
     client.open(request.body(body.to_string())).await
 }
 

@@ -125,10 +125,10 @@ async fn the_spending_of_a_key_is_shown_and_limited() {
     assert_eq!(put(json!({"tokens": 20})).await.status, 200);
     let refused = until("the key to be refused", LONG, async || {
         let answer = app.post("/v1/workflows/run", &asked()).await;
-        if answer.status == 402 { Ok(answer) } else { Err(answer.text) }
+        if answer.status == 400 { Ok(answer) } else { Err(answer.text) }
     })
     .await;
-    assert_eq!(refused.body["code"], "budget_exceeded", "{}", refused.text);
+    assert_eq!(refused.body["code"], "provider_quota_exceeded", "{}", refused.text);
     assert!(
         refused.body["message"].as_str().unwrap().contains(&format!("key {id} has spent")),
         "{}",
@@ -306,7 +306,7 @@ async fn replies_that_fit_no_schema_are_charged_to_run_and_key() {
     assert_eq!(client.send(request.body(json!({"tokens": 30}).to_string())).await.status, 200);
     until("the key to be refused", LONG, async || {
         let answer = app.post("/v1/workflows/run", &asked()).await;
-        if answer.status == 402 { Ok(()) } else { Err(answer.text) }
+        if answer.status == 400 { Ok(()) } else { Err(answer.text) }
     })
     .await;
 }

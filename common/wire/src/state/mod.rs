@@ -11,7 +11,7 @@
 //! | run | `conversation_id` | the conversation it belongs to |
 //! | run | `key` | the id of the API key that pays for it |
 //! | run | `caller`, `call_depth` | the node that called it, as JSON, and the number of callers above it |
-//! | run | `created_at`, `started_at`, `finished_at` | Unix microseconds |
+//! | run | `created_at`, `started_at`, `resumed_at`, `finished_at` | Unix microseconds; it last continued at `resumed_at` |
 //! | run | `error`, `steps`, `tokens`, `price`, `currency`, `exceptions` | written at the end |
 //! | state | `n:<frame>/<node>` | JSON of a node's state |
 //! | state | `v:<frame>/<node>.<name>` | a variable |

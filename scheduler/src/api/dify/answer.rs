@@ -92,7 +92,7 @@ pub(super) fn pause_data(record: &RunRecord, totals: Totals, pause: &Json) -> Js
         "status": record.status.name(),
         "paused_nodes": pause["paused_nodes"],
         "reasons": pause["reasons"],
-        "elapsed_time": record.elapsed(SystemClock.now()),
+        "elapsed_time": record.elapsed_since_pause(SystemClock.now()),
         "total_tokens": totals.tokens,
         "total_steps": totals.steps,
         "created_at": record.created_at.seconds(),

@@ -19,7 +19,7 @@ use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
 use crate::api::request::{Body, IdInPath, take_list, take_object, take_text};
-use crate::runs::projection::{Projection, Totals, simple};
+use crate::runs::projection::{ChatFailure, Projection, Totals};
 use crate::runs::record::RunRecord;
 use crate::submit::{Submission, SystemValues, WorkflowSource};
 
@@ -112,15 +112,12 @@ pub(super) async fn result(state: &ApiState, record: RunRecord) -> Result<Respon
     let id = record.id.to_string();
     let (_, graph) = renderer(state, &record).await?;
     match record.status {
-        RunStatus::Failed if graph.front.mode.is_some() => {
-            let message = record.error.unwrap_or_default();
-            return Err(ApiError::new(StatusCode::BAD_REQUEST, simple::FAILED, message));
-        }
         RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {}
         RunStatus::Failed => {
-            let error = record.error.unwrap_or_default();
-            let message = format!("Run failed: {error}");
-            return Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid_param", message));
+            let projection = projected(state, &record).await?;
+            let error = record.error.as_deref().unwrap_or_default();
+            let failure = ChatFailure::of(projection.failed_by(), error, graph.front.mode.is_some());
+            return Err(ApiError::new(StatusCode::BAD_REQUEST, failure.code, failure.message));
         }
         RunStatus::Scheduled | RunStatus::Running | RunStatus::Paused => {
             let message = format!("the run has not ended yet; ask GET /v1/workflow/{id}/events");

@@ -11,7 +11,7 @@ use tidemill_common::limits::CONVERSATION_NAME_CHARS_MAX;
 use tidemill_common::store::{App, ConversationChange, ConversationsBy, ListConversations};
 
 use super::user_conversation::{UserConversation, gone, spelled};
-use super::{check_chat, given, limit_in, renderer, truth, user_in, user_of};
+use super::{check_chat, given, limit_in, renderer, truth, user_in_or_default, user_or_default};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
@@ -29,7 +29,7 @@ pub async fn list(
     params: Params,
 ) -> Result<JsonBody<Json>, ApiError> {
     check_chat(&app)?;
-    let (user, limit) = (user_in(&params)?, limit_in(&params)?);
+    let (user, limit) = (user_in_or_default(&params), limit_in(&params)?);
     let (by, newest_first) = match given(&params, "sort_by") {
         None | Some("-updated_at") => (ConversationsBy::Use, true),
         Some("updated_at") => (ConversationsBy::Use, false),
@@ -64,14 +64,14 @@ pub async fn list(
 /// end, but no turn is stored, and the run goes when it has ended.
 ///
 /// # Errors
-/// 400 without a user, 404 for a conversation that does not exist or belongs to another user.
+/// 400 for an unreadable body, 404 for a conversation that does not exist or belongs to another user.
 pub async fn remove(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
     id: IdInPath,
     body: Body,
 ) -> Result<StatusCode, ApiError> {
-    let user = user_of(&body.dify_object()?)?;
+    let user = user_or_default(&body.dify_object()?);
     check_chat(&app)?;
     let user_conversation = UserConversation::get(&state, &app, &user, &id.0).await?;
     user_conversation.settle(&state, &app).await?;
@@ -99,7 +99,7 @@ pub async fn rename(
     body: Body,
 ) -> Result<JsonBody<Json>, ApiError> {
     let mut map = body.dify_object()?;
-    let user = user_of(&map)?;
+    let user = user_or_default(&map);
     check_chat(&app)?;
     let is_generated = truth(&mut map, "auto_generate", false)?;
     let name = take_text(&mut map, "name")?.unwrap_or_default();

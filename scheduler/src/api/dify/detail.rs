@@ -10,6 +10,7 @@ use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::IdInPath;
+use crate::runs::end_user;
 use crate::runs::projection::clean_outputs;
 use crate::runs::record::whole_seconds;
 
@@ -37,11 +38,11 @@ pub async fn show(
         "status": record.status.name(),
         "inputs": inputs,
         "outputs": outputs,
-        "error": record.error,
+        "error": end_user::error(record.error.clone().into()),
         "total_steps": record.steps.unwrap_or(0),
         "total_tokens": record.tokens.unwrap_or(0),
         "created_at": record.created_at.seconds(),
         "finished_at": whole_seconds(record.finished_at),
-        "elapsed_time": record.elapsed(SystemClock.now()),
+        "elapsed_time": record.elapsed_since_pause(SystemClock.now()),
     })))
 }

@@ -1,13 +1,13 @@
-//! `GET /v1/workflow/{id}/events`: resumes a run's stream. Beyond Dify, with `Last-Event-ID` no event is repeated and
-//! none is missing, even after the run has ended.
+//! `GET /v1/workflow/{id}/events`: resumes a run's stream. Beyond Dify, no event is missing: without event ids all events
+//! are sent again from the beginning. With `Last-Event-ID` none is repeated, even after the run has ended.
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 
 use super::stream::{Stream, Wanted};
-use super::{NO_USER, find};
+use super::{event_ids, find, says_true, user_in};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
@@ -24,20 +24,22 @@ pub async fn follow(
     id: IdInPath,
     params: Params,
     headers: HeaderMap,
+    uri: Uri,
 ) -> Result<Response, ApiError> {
-    let user = params.get("user").filter(|user| !user.is_empty());
-    let user = user.ok_or_else(|| ApiError::invalid_param(NO_USER))?;
+    let user = user_in(&params)?;
     let gone = || ApiError::not_found("Workflow run not found");
     let run = id.run().map_err(|_| gone())?;
     let record = find(&state, &app, run).await?.filter(|record| record.user == user).ok_or_else(gone)?;
-    let says = |name: &str| params.get(name) == Some("true");
-    let wanted = Wanted { snapshot: false, beyond_pauses: says("continue_on_pause") };
+    let says = |name: &str| params.get(name).is_some_and(says_true);
+    let wanted = Wanted { beyond_pauses: says("continue_on_pause"), ..Wanted::default() };
     match After::of_header(&headers)? {
         Some(after) => Stream::answer(&state, record, after, wanted).await,
         None if record.status.is_over() => Stream::last_event(&state, record).await,
         None => {
-            let wanted = Wanted { snapshot: says("include_state_snapshot"), ..wanted };
-            Stream::answer(&state, record, After::Now, wanted).await
+            let snapshot = says("include_state_snapshot");
+            let replays = !snapshot && !event_ids::are_wanted(&headers, &uri);
+            let after = if replays { After::Start } else { After::Now };
+            Stream::answer(&state, record, after, Wanted { snapshot, replays, ..wanted }).await
         }
     }
 }

@@ -66,7 +66,7 @@ pub async fn submit(
     let (run, pause) = waiting(&state, &app, &token, now).await?;
     match answer(&state, run, &pause, given, now).await {
         Ok(()) => Ok(JsonBody(json!({}))),
-        Err(refused) => Err(in_difys_words(refused)),
+        Err(refused) => Err(in_difys_words(refused, &pause.id)),
     }
 }
 
@@ -86,12 +86,12 @@ async fn waiting(
     let pause = pauses.find(|pause| tokens.is_of(token, run, &pause.id)).ok_or_else(not_found)?;
     match pause.status(now) {
         PauseStatus::Pending => Ok((run, pause)),
-        PauseStatus::Answered => Err(submitted()),
-        PauseStatus::Expired | PauseStatus::Cancelled => Err(expired()),
+        PauseStatus::Answered => Err(submitted(&pause.id)),
+        PauseStatus::Expired | PauseStatus::Cancelled => Err(expired(&pause.id)),
     }
 }
 
-fn in_difys_words(refused: Refused) -> ApiError {
+fn in_difys_words(refused: Refused, form: &str) -> ApiError {
     match refused {
         // Dify stops at the first problem.
         Refused::Invalid(error) => {
@@ -103,21 +103,22 @@ fn in_difys_words(refused: Refused) -> ApiError {
             other => other,
         },
         Refused::NotFound => not_found(),
-        Refused::AlreadyAnswered => submitted(),
-        Refused::Expired | Refused::Cancelled | Refused::Over(_) => expired(),
+        Refused::AlreadyAnswered => submitted(form),
+        Refused::Expired | Refused::Cancelled | Refused::Over(_) => expired(form),
         other @ (Refused::Wire(_) | Refused::Store(_)) => other.into(),
     }
 }
 
 fn not_found() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "human_input_form_not_found", "Form not found")
+    ApiError::not_found("Form not found")
 }
-fn submitted() -> ApiError {
-    let message = "This form has been submitted before";
+fn submitted(form: &str) -> ApiError {
+    let message = format!("This form has already been submitted by another user, form_id={form}");
     ApiError::new(StatusCode::PRECONDITION_FAILED, "human_input_form_submitted", message)
 }
-fn expired() -> ApiError {
-    ApiError::new(StatusCode::PRECONDITION_FAILED, "human_input_form_expired", "This form has expired")
+fn expired(form: &str) -> ApiError {
+    let message = format!("This form has expired, form_id={form}");
+    ApiError::new(StatusCode::PRECONDITION_FAILED, "human_input_form_expired", message)
 }
 fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, "invalid_form_data", message)

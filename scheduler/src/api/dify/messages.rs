@@ -5,12 +5,14 @@ use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 
 use super::user_conversation::UserConversation;
-use super::{check_chat, given, limit_in, renderer, user_in};
+use super::{check_chat, given, limit_in, message_fields, renderer, user_in_or_default};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::Params;
 use crate::background::turns;
+use crate::runs::end_user;
+use crate::runs::forms::FormTokens;
 
 /// The parent id of every message. Conversations over Dify's API have no branches, and Dify says so by this id.
 const NO_BRANCH: &str = "00000000-0000-0000-0000-000000000000";
@@ -25,7 +27,7 @@ pub async fn list(
     params: Params,
 ) -> Result<JsonBody<Json>, ApiError> {
     check_chat(&app)?;
-    let user = user_in(&params)?;
+    let user = user_in_or_default(&params);
     let id = given(&params, "conversation_id");
     let id = id.ok_or_else(|| ApiError::invalid_param("conversation_id is required"))?;
     let limit = limit_in(&params)?;
@@ -49,22 +51,27 @@ pub async fn list(
     let ids: Vec<String> = page.iter().map(|turn| turn["id"].as_str().unwrap_or_default().into()).collect();
     let ratings = state.store.ratings(user_conversation.of.shard, &user_conversation.of.id, &ids).await?;
     let ratings = ratings.into_iter().map(|text| text.and_then(|text| serde_json::from_str(&text).ok()));
+    let tokens = state.forms.tokens(&*state.store).await?;
     let data: Vec<Json> = page
         .iter()
         .zip(ratings)
-        .map(|(turn, rating)| to_json(&user_conversation.of.id, turn, rating))
+        .map(|(turn, rating)| to_json(&user_conversation.of.id, turn, rating, &tokens))
         .collect();
     Ok(JsonBody(json!({"limit": limit, "has_more": begin > 0, "data": data})))
 }
 
-fn to_json(conversation: &str, turn: &Json, rating: Option<Json>) -> Json {
+/// A message with every field of Dify's, in its order.
+fn to_json(conversation: &str, turn: &Json, rating: Option<Json>, tokens: &FormTokens) -> Json {
     let or = |key: &str, default: Json| turn.get(key).cloned().unwrap_or(default);
-    let error = turn.get("error").map(|error| format!("Run failed: {}", error.as_str().unwrap_or_default()));
+    let error =
+        |error: &Json| format!("Run failed: {}", end_user::error_text(error.as_str().unwrap_or_default()));
+    let error = turn.get("error").map(error);
     let status = match turn["status"].as_str() {
         _ if error.is_some() => "error",
         Some("paused") => "paused",
         Some(_) | None => "normal",
     };
+    let usage = message_fields::usage(turn);
     json!({
         "id": turn["id"],
         "conversation_id": conversation,
@@ -72,12 +79,19 @@ fn to_json(conversation: &str, turn: &Json, rating: Option<Json>) -> Json {
         "inputs": or("inputs", json!({})),
         "query": turn["query"],
         "answer": turn["answer"],
-        "message_files": or("files", json!([])),
         "feedback": rating.map(|rating| json!({"rating": rating["rating"]})),
-        "retriever_resources": or("resources", json!([])),
+        "retriever_resources": message_fields::resources(turn),
         "created_at": turn["created_at"],
         "agent_thoughts": or("thoughts", json!([])),
+        "message_files": or("files", json!([])),
+        "message_tokens": usage.prompt,
+        "answer_tokens": usage.completion,
+        "provider_response_latency": or("seconds", 0.0.into()),
+        "total_price": usage.price,
+        "currency": usage.currency,
         "status": status,
         "error": error,
+        "extra_contents": message_fields::forms(turn, tokens),
+        "total_tokens": usage.total,
     })
 }

@@ -10,14 +10,18 @@ pub mod conversations;
 pub mod datasets;
 pub mod detail;
 pub mod end_users;
+pub(super) mod event_ids;
 pub mod events;
 pub mod feedback;
 pub mod form;
 pub mod index;
 pub mod info;
 pub mod logs;
+mod message_fields;
+pub mod messages;
 pub mod messages;
 mod parameters;
+mod replay;
 pub mod run;
 mod snapshot;
 mod spoken;
@@ -28,6 +32,7 @@ mod times;
 mod user_conversation;
 pub mod variables;
 mod versions;
+pub(super) mod words;
 
 use std::sync::Arc;
 
@@ -36,7 +41,7 @@ use serde_json::Value as Json;
 use tidemill_common::graph::{AppMode, Graph, GraphHash, SimpleMode};
 use tidemill_common::ids::RunId;
 use tidemill_common::store::App;
-use tidemill_common::value::JsonMap;
+use tidemill_common::value::{JsonMap, pyrepr};
 use tidemill_common::wire;
 
 use super::ApiState;
@@ -52,12 +57,31 @@ const PAGE: usize = 20;
 /// The most items in a page, as on Dify.
 const PAGE_MAX: usize = 100;
 
-/// The `user` in a body.
+/// Dify's name for the user of a request that names none.
+const DEFAULT_USER: &str = "DEFAULT-USER";
+
+/// The `user` in a body, which must be there.
 fn user_of(body: &JsonMap) -> Result<String, ApiError> {
-    match body.get("user") {
-        Some(Json::String(user)) if !user.is_empty() => Ok(user.clone()),
-        _ => Err(ApiError::invalid_param(NO_USER)),
-    }
+    given_user(body).ok_or_else(|| ApiError::invalid_param(NO_USER))
+}
+
+/// The `user` in a body, or Dify's default.
+fn user_or_default(body: &JsonMap) -> String {
+    given_user(body).unwrap_or_else(|| DEFAULT_USER.to_string())
+}
+
+/// The `user` in a body as text, as Python writes it. Values that Python takes for false name no user.
+fn given_user(body: &JsonMap) -> Option<String> {
+    let user = body.get("user")?;
+    let is_false = match user {
+        Json::Null | Json::Bool(false) => true,
+        Json::Bool(true) => false,
+        Json::Number(number) => number.as_f64() == Some(0.0),
+        Json::String(text) => text.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Object(map) => map.is_empty(),
+    };
+    (!is_false).then(|| pyrepr::str_of(user).into_owned())
 }
 
 /// A parameter, or `None` when it is empty.
@@ -65,7 +89,12 @@ fn given<'a>(params: &'a Params, name: &str) -> Option<&'a str> {
     params.get(name).filter(|text| !text.is_empty())
 }
 
-/// The `user` in a query.
+/// The `user` in a query, or Dify's default.
+fn user_in_or_default(params: &Params) -> &str {
+    given(params, "user").unwrap_or(DEFAULT_USER)
+}
+
+/// The `user` in a query, which must be there.
 fn user_in(params: &Params) -> Result<&str, ApiError> {
     given(params, "user").ok_or_else(|| ApiError::invalid_param(NO_USER))
 }
@@ -89,12 +118,34 @@ fn number_in(params: &Params, name: &str, default: usize, max: usize) -> Result<
     }
 }
 
+/// True for a query's `true` in any case, as where Dify reads the parameter itself.
+fn says_true(text: &str) -> bool {
+    text.eq_ignore_ascii_case("true")
+}
+
 /// Takes a Boolean out of a body.
 fn truth(body: &mut JsonMap, key: &str, default: bool) -> Result<bool, ApiError> {
     match body.remove(key) {
         None | Some(Json::Null) => Ok(default),
-        Some(Json::Bool(given)) => Ok(given),
-        Some(_) => Err(ApiError::invalid_param(format!("{key} must be true or false"))),
+        Some(given) => {
+            let wrong = || ApiError::invalid_param(format!("{key} must be true or false"));
+            as_truth(&given).ok_or_else(wrong)
+        }
+    }
+}
+
+/// The Boolean that Dify's models of requests (pydantic) read from a value; `None` when they refuse it.
+fn as_truth(value: &Json) -> Option<bool> {
+    match value {
+        Json::Bool(given) => Some(*given),
+        Json::Number(number) if number.as_f64() == Some(1.0) => Some(true),
+        Json::Number(number) if number.as_f64() == Some(0.0) => Some(false),
+        Json::String(text) => match text.to_ascii_lowercase().as_str() {
+            "1" | "on" | "t" | "true" | "y" | "yes" => Some(true),
+            "0" | "off" | "f" | "false" | "n" | "no" => Some(false),
+            _ => None,
+        },
+        Json::Null | Json::Number(_) | Json::Array(_) | Json::Object(_) => None,
     }
 }
 
@@ -179,4 +230,50 @@ async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Resul
 async fn totals_so_far(state: &ApiState, id: RunId, graph: &Arc<Graph>) -> Result<Totals, ApiError> {
     let Some(at_rest) = state.store.run_at_rest(id).await? else { return Ok(Totals::default()) };
     Ok(Totals::of_state(&wire::state::load(id, graph.clone(), at_rest)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn body(value: Json) -> JsonMap {
+        JsonMap::from_iter([("user".to_string(), value)])
+    }
+
+    #[test]
+    fn a_user_is_the_text_that_python_writes() {
+        for (value, user) in [
+            (json!("ann"), Some("ann")),
+            (json!(42), Some("42")),
+            (json!(-1.5), Some("-1.5")),
+            (json!(2.0), Some("2.0")),
+            (json!(true), Some("True")),
+            (json!(["a"]), Some("['a']")),
+            (json!(""), None),
+            (json!(0), None),
+            (json!(0.0), None),
+            (json!(false), None),
+            (json!(null), None),
+            (json!([]), None),
+        ] {
+            assert_eq!(user_of(&body(value.clone())).ok().as_deref(), user, "{value}");
+            assert_eq!(user_or_default(&body(value.clone())), user.unwrap_or("DEFAULT-USER"), "{value}");
+        }
+        assert_eq!(user_or_default(&JsonMap::new()), "DEFAULT-USER");
+    }
+
+    #[test]
+    fn booleans_are_read_as_difys_models_read_them() {
+        for (values, read) in [
+            (json!([true, 1, 1.0, "1", "true", "True", "TRUE", "on", "t", "y", "Yes"]), Some(true)),
+            (json!([false, 0, 0.0, "0", "false", "False", "off", "f", "N", "no"]), Some(false)),
+            (json!([2, -1, 0.5, "", "2", "truth", " true", [], {}]), None),
+        ] {
+            for value in values.as_array().into_iter().flatten() {
+                assert_eq!(as_truth(value), read, "{value}");
+            }
+        }
+        assert!(says_true("True") && says_true("true") && !says_true("1") && !says_true(""));
+    }
 }

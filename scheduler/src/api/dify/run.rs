@@ -19,6 +19,7 @@ use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
 use crate::api::request::{Body, IdInPath, take_list, take_object, take_text};
+use crate::runs::end_user;
 use crate::runs::projection::{Projection, clean_outputs};
 use crate::runs::record::{RunRecord, whole_seconds};
 use crate::submit::{Submission, SystemValues, WorkflowSource};
@@ -102,8 +103,8 @@ async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, Api
         "workflow_id": record.workflow_id(),
         "status": record.status.name(),
         "outputs": record.outputs,
-        "error": record.error,
-        "elapsed_time": record.elapsed(SystemClock.now()),
+        "error": end_user::error(record.error.clone().into()),
+        "elapsed_time": record.elapsed_since_pause(SystemClock.now()),
         "total_tokens": record.tokens.unwrap_or(0),
         "total_steps": record.steps.unwrap_or(0),
         "created_at": record.created_at.seconds(),

@@ -1,5 +1,8 @@
-//! Sends a run's events as Dify's stream. Frames carry the id of the engine's entry for `Last-Event-ID`. When an entry
-//! yields several frames, only the last one carries the id, so that a resumed stream misses none of them.
+//! Sends a run's events as Dify's stream. Frames carry the id of the engine's entry for `Last-Event-ID`; [`event_ids`]
+//! takes it out if the client has not asked for it. When an entry yields several frames, only the last one carries the id,
+//! so that a resumed stream misses none of them.
+//!
+//! [`event_ids`]: super::event_ids
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,6 +15,7 @@ use tidemill_common::ids::EntryId;
 use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::wire::event::{EventRecord, kind};
 
+use super::replay::Replay;
 use super::snapshot::Snapshot;
 use super::spoken::{self, Speaking};
 use super::{facts, renderer, totals_so_far};
@@ -19,6 +23,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::events::{After, Entry, Follower, News, PING_EVERY};
 use crate::api::sse;
+use crate::runs::pauses::{self, PauseStatus};
 use crate::runs::projection::{Projection, Totals};
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
@@ -29,6 +34,8 @@ use crate::stopping::{Stage, reached};
 pub(super) struct Wanted {
     /// Send the state so far before new events.
     pub(super) snapshot: bool,
+    /// Earlier events are sent again, without pauses that are over, which do not end the stream.
+    pub(super) replays: bool,
     /// The stream stays open when the run waits for a person. On Dify it ends there by default.
     pub(super) beyond_pauses: bool,
 }
@@ -42,6 +49,8 @@ pub(super) struct Stream {
     projection: Projection,
     /// Collects earlier events until the snapshot is sent.
     snapshot: Option<Snapshot>,
+    /// Holds back earlier pauses while earlier events are sent again.
+    replay: Option<Replay>,
     /// True when the run's end is sent even if it comes before the client's position.
     sends_old_end: bool,
     beyond_pauses: bool,
@@ -72,6 +81,7 @@ impl Stream {
             render,
             projection,
             snapshot: wanted.snapshot.then(Snapshot::default),
+            replay: wanted.replays.then(Replay::default),
             sends_old_end: after == After::Now,
             beyond_pauses: wanted.beyond_pauses,
             speaks: spoken::is_on(state, &graph),
@@ -120,10 +130,14 @@ impl Stream {
                         return None;
                     }
                 }
-                News::CaughtUp => self.queue_snapshot(),
+                News::CaughtUp => {
+                    self.queue_snapshot();
+                    self.queue_open_pauses().await;
+                }
                 News::Reset => {
                     let payload = self.projection.reset();
                     self.snapshot = None;
+                    self.replay = self.replay.take().map(|_| Replay::default());
                     self.frames.push_back(sse::dify(None, &payload));
                 }
                 News::Silence => self.frames.push_back(sse::DIFY_PING),
@@ -150,12 +164,18 @@ impl Stream {
                 self.projection.withhold(self.state.submitter.withheld(&self.record, &self.render).await?);
             }
             if is_sent {
-                payloads.extend(self.projection.project(&event));
+                let projected = self.projection.project(&event);
+                match &mut self.replay {
+                    Some(replay) => payloads.extend(projected.into_iter().filter_map(|it| replay.pass(it))),
+                    None => {
+                        payloads.extend(projected);
+                        // A run that continues after the pause has more events.
+                        is_waiting |= is_pause && self.record.status == RunStatus::Paused;
+                    }
+                }
                 if self.speaks && event.is_terminal() {
                     self.begin_to_speak(&event, &mut payloads);
                 }
-                // A run that continues after the pause has more events.
-                is_waiting |= is_pause && self.record.status == RunStatus::Paused;
             } else if let Some(snapshot) = &mut self.snapshot {
                 self.projection.project_old(&event).into_iter().for_each(|payload| snapshot.note(payload));
             } else {
@@ -204,6 +224,22 @@ impl Stream {
             self.is_closed |= snapshot.is_waiting() && !self.beyond_pauses;
             self.push(snapshot.into_payloads(self.projection.text_so_far()), last);
         }
+    }
+
+    /// Ends the repetition of earlier events: sends the forms that wait, and their pause. The stream stays open, as on
+    /// Dify, where a client that follows a waiting run gets what comes after the answer.
+    async fn queue_open_pauses(&mut self) {
+        let Some(replay) = self.replay.take().filter(|replay| !replay.is_empty()) else { return };
+        let pauses = pauses::of_run(&*self.state.store, self.record.id).await;
+        let (Ok(pauses), Ok(now)) = (pauses, self.state.store.time().await) else {
+            tracing::warn!(run = %self.record.id, "pauses cannot be read, and are not sent again");
+            return;
+        };
+        let is_open = |form: &str| {
+            pauses.iter().any(|pause| pause.id == form && pause.status(now) == PauseStatus::Pending)
+        };
+        let payloads = replay.end(is_open);
+        self.frames.extend(payloads.iter().map(|payload| sse::dify(None, payload)));
     }
 
     fn push(&mut self, payloads: Vec<Json>, id: EntryId) {

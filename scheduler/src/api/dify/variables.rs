@@ -16,7 +16,7 @@ use tidemill_common::value::{Segment, SegmentType, infer_type, pyrepr};
 use tidemill_common::wire::conversation::{conversation_field, conversation_value};
 
 use super::user_conversation::{UserConversation, gone};
-use super::{check_chat, given, limit_in, user_in, user_of};
+use super::{check_chat, given, limit_in, user_in_or_default, user_or_default};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
@@ -38,7 +38,7 @@ pub async fn list(
     params: Params,
 ) -> Result<JsonBody<Json>, ApiError> {
     check_chat(&app)?;
-    let (user, limit) = (user_in(&params)?, limit_in(&params)?);
+    let (user, limit) = (user_in_or_default(&params), limit_in(&params)?);
     let name = params.get("variable_name");
     name.map_or(Ok(()), check_name)?;
     let user_conversation = UserConversation::get(&state, &app, user, &id.0).await?;
@@ -77,7 +77,7 @@ pub async fn set(
 ) -> Result<JsonBody<Json>, ApiError> {
     let Ok(Path((id, variable_id))) = path else { return Err(gone()) };
     let mut map = body.dify_object()?;
-    let user = user_of(&map)?;
+    let user = user_or_default(&map);
     check_chat(&app)?;
     let value = map.remove("value").ok_or_else(|| ApiError::invalid_param("value is required"))?;
     let mut user_conversation = UserConversation::get(&state, &app, &user, &id).await?;

@@ -163,6 +163,40 @@ async fn a_stream_of_a_run_that_continued_goes_beyond_its_pause() {
 }
 
 #[tokio::test]
+async fn a_client_that_follows_a_waiting_run_gets_its_form_again_and_then_what_comes_after_the_answer() {
+    let server = Server::start();
+    let (id, key) = server.app().await;
+    let run = server.run(&id).await;
+    add_pause_events(&server, run);
+    let path = format!("/v1/workflow/{run}/events?user=u");
+    let (answer, ()) = tokio::join!(server.get(&key, &path), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        add_rest_events(&server, run);
+    });
+    let mut expected = TO_THE_PAUSE.to_vec();
+    expected.extend(["workflow_started", "human_input_form_filled", "workflow_finished"]);
+    assert_eq!(names(&answer.text), expected);
+}
+
+#[tokio::test]
+async fn a_client_that_has_answered_a_form_gets_all_events_without_the_answered_form() {
+    let server = Server::start();
+    let (id, key) = server.app().await;
+    let run = server.run(&id).await;
+    add_pause_events(&server, run);
+    let answered = r#"{"action":"yes","answered_at":"1700000000000000"}"#;
+    server.store.lock().pauses.entry(run).or_default().insert("p:answer".into(), answered.into());
+    let path = format!("/v1/workflow/{run}/events?user=u");
+    let (answer, ()) = tokio::join!(server.get(&key, &path), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        add_rest_events(&server, run);
+    });
+    let mut expected = TO_THE_PAUSE[..4].to_vec();
+    expected.extend(["workflow_started", "human_input_form_filled", "workflow_finished"]);
+    assert_eq!(names(&answer.text), expected);
+}
+
+#[tokio::test]
 async fn a_form_is_shown_and_can_be_answered_once() {
     let server = Server::start();
     let (id, key) = server.app().await;
@@ -184,7 +218,7 @@ async fn a_form_is_shown_and_can_be_answered_once() {
     let wrong_token = format!("{path}0").replace("/human_input/", "/human_input/0");
     for (key, path) in [(&stranger, &path), (&key, &wrong_token)] {
         let answer = server.get(key, path).await;
-        let code = json!("human_input_form_not_found");
+        let code = json!("not_found");
         assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (404, &code), "{path}");
     }
     let good = json!({"action": "yes", "inputs": {"note": "ok"}, "user": "v"});
@@ -207,7 +241,9 @@ async fn a_form_is_shown_and_can_be_answered_once() {
     assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({})));
     for answer in [server.post(&key, &path, &good).await, server.get(&key, &path).await] {
         let code = json!("human_input_form_submitted");
+        let message = json!("This form has already been submitted by another user, form_id=p");
         assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (412, &code));
+        assert_eq!(answer.json()["message"], message);
     }
     assert_eq!(server.store.lock().sent.len(), 1);
 }

@@ -85,14 +85,31 @@ async fn a_blocking_request_returns_the_outputs_of_its_run() {
 }
 
 #[tokio::test]
-async fn a_stream_starts_with_a_ping_and_the_last_event_of_each_entry_has_an_id() {
+async fn a_stream_has_difys_frames_and_no_ids() {
     let server = Server::start();
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
     let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
         add_all_events(&server, submitted(&server).await);
     });
-    assert_eq!(answer.headers["content-type"], "text/event-stream");
+    assert_eq!(answer.headers["content-type"], "text/event-stream; charset=utf-8");
+    let (begin, rest) = answer.text.split_at("event: ping\n\n".len());
+    assert_eq!(begin, "event: ping\n\n");
+    for frame in rest.split_terminator("\n\n") {
+        assert!(frame.starts_with("data: {\"event\":\""), "{frame}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_starts_with_a_ping_and_on_request_the_last_event_of_each_entry_has_an_id() {
+    let server = Server::start();
+    let (_, key) = server.app().await;
+    let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
+    let path = "/v1/workflows/run?event_ids=true";
+    let (answer, ()) = tokio::join!(server.post(&key, path, &body), async {
+        add_all_events(&server, submitted(&server).await);
+    });
+    assert_eq!(answer.headers["content-type"], "text/event-stream; charset=utf-8");
     assert!(
         answer.text.starts_with("event: ping\n\nid: 1-0\ndata: {\"event\":\"workflow_started\""),
         "{}",
@@ -175,13 +192,18 @@ async fn a_stream_can_be_resumed_after_any_id_without_gap_or_repeat() {
 }
 
 #[tokio::test]
-async fn a_late_client_gets_a_snapshot_on_request_and_else_only_live_events() {
+async fn a_late_client_gets_a_snapshot_or_all_events_and_with_event_ids_only_new_ones() {
     for (query, before) in [
         (
             "&include_state_snapshot=true",
+            vec![("", "workflow_started"), ("", "node_started"), ("", "node_finished")],
+        ),
+        (
+            "&include_state_snapshot=True&event_ids=true",
             vec![("", "workflow_started"), ("", "node_started"), ("1-1", "node_finished")],
         ),
-        ("", vec![]),
+        ("", vec![("", "workflow_started"), ("", "node_started"), ("", "node_finished")]),
+        ("&event_ids=true", vec![]),
     ] {
         let server = Server::start();
         let (id, key) = server.app().await;
@@ -201,9 +223,9 @@ async fn a_late_client_gets_a_snapshot_on_request_and_else_only_live_events() {
         });
         let mut events = vec![("", "ping")];
         events.extend(before);
-        events.push(("2-0", "workflow_finished"));
+        events.push((if query.contains("event_ids") { "2-0" } else { "" }, "workflow_finished"));
         assert_eq!(names(&answer.text), expected(&events), "{query}");
-        if !query.is_empty() {
+        if query.contains("snapshot") {
             let finished = frames(&answer.text)[3].2["data"].clone();
             assert_eq!((&finished["outputs"], finished.get("outputs_truncated")), (&Json::Null, None));
         }
@@ -265,7 +287,8 @@ async fn a_stream_that_is_longer_than_the_grace_period_ends_with_a_comment_and_o
         server.shutdown.send(Stage::Closing).unwrap();
     });
     let comment = ": this scheduler stops; the run goes on, and its events go on after Last-Event-ID\n\n";
-    assert_eq!(dify.text, format!("event: ping\n\n{comment}"));
+    assert!(dify.text.starts_with("event: ping\n\ndata: {\"event\":\"workflow_started\""), "{}", dify.text);
+    assert!(dify.text.ends_with(&format!("}}\n\n{comment}")), "{}", dify.text);
     let event = format!(r#"event: reconnect{}data: {{"type":"reconnect","run_id":"{run}"}}"#, "\n");
     let (_, end) = own.text.split_once(comment).unwrap();
     assert_eq!(end, format!("{event}\n\n"));

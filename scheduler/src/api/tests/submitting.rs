@@ -111,6 +111,20 @@ async fn a_repeated_request_creates_the_run_when_the_first_one_was_refused() {
 }
 
 #[tokio::test]
+async fn a_full_inbox_is_429_on_difys_api() {
+    let server = Server::start();
+    let (_, key) = server.app().await;
+    server.store.lock().is_busy = true;
+    let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
+    let refused = server.post(&key, "/v1/workflows/run", &body).await;
+    let said = json!({
+        "code": "too_many_requests", "message": "Too many requests. Please try again later.", "status": 429,
+    });
+    assert_eq!((refused.status.as_u16(), refused.json()), (429, said));
+    assert_eq!(refused.headers["retry-after"], "1");
+}
+
+#[tokio::test]
 async fn an_invalid_submission_is_refused_with_its_reason() {
     let server = Server::start();
     let with = |key: &str, value: Json| {

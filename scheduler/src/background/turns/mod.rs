@@ -172,6 +172,18 @@ pub(crate) async fn turn(
     if let Some(files) = files {
         turn["files"] = files.clone().into();
     }
+    // A message without model calls, forms or sources keeps none of these fields.
+    let usage = output.usage();
+    if usage["total_tokens"] != 0 {
+        let kept = ["prompt_tokens", "completion_tokens", "total_price", "currency"];
+        turn["usage"] = kept.iter().map(|key| ((*key).to_string(), usage[*key].clone())).collect();
+    }
+    if let Some(at) = record.finished_at {
+        turn["seconds"] = record.elapsed_since_pause(at).into();
+    }
+    if !output.forms().is_empty() {
+        turn["forms"] = output.forms().into();
+    }
     let resources = output.resources(render.graph());
     if !resources.is_empty() {
         turn["resources"] = resources.into();

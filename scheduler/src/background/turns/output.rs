@@ -1,11 +1,13 @@
-//! Collects the text that a run has shown, from its events.
+//! Collects what a run has shown, from its events: text, sources and forms, and the usage of its models.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::store::{Runs, StoreError};
+use tidemill_common::wire::event::{EventRecord, kind};
 
-use crate::runs::projection::{Moderated, ShownText, Sources, Thoughts};
+use crate::runs::pauses::Pause;
+use crate::runs::projection::{Moderated, ShownText, Sources, Thoughts, Usage};
 use crate::runs::render::Renderer;
 
 /// Events read at once.
@@ -18,6 +20,8 @@ pub(super) struct ShownOutput {
     moderated: Moderated,
     sources: Sources,
     thoughts: Thoughts,
+    usage: Usage,
+    forms: Vec<Json>,
 }
 
 impl ShownOutput {
@@ -35,6 +39,55 @@ impl ShownOutput {
     pub(super) fn thoughts(&self, run: &str) -> Vec<Json> {
         self.thoughts.listed(run)
     }
+
+    /// The usage of its model calls.
+    pub(super) fn usage(&self) -> Json {
+        self.usage.to_json()
+    }
+
+    /// The forms that people were asked to fill, each with its `definition` (without a token) and, once it was answered,
+    /// its `submission`.
+    pub(super) fn forms(&self) -> &[Json] {
+        &self.forms
+    }
+
+    fn take(&mut self, event: &EventRecord) {
+        self.shown.take(event);
+        self.moderated.take(event, &self.shown);
+        self.sources.take(event);
+        self.thoughts.take(event);
+        match event.kind.as_str() {
+            kind::NODE_RUN_SUCCEEDED | kind::NODE_RUN_EXCEPTION => {
+                if let Some(usage) = event.data.get("usage") {
+                    self.usage.add(usage);
+                }
+            }
+            kind::NODE_RUN_PAUSE_REQUESTED => {
+                if let Some(pause) = event.data.get("pause").and_then(Pause::of_json) {
+                    self.forms.push(json!({"definition": pause.dify(String::new())}));
+                }
+            }
+            kind::NODE_RUN_HUMAN_INPUT_FORM_FILLED => self.note_answer(event),
+            _ => {}
+        }
+    }
+
+    /// Notes the answer to the newest open form of a node.
+    fn note_answer(&mut self, event: &EventRecord) {
+        let part = |key: &str| event.data.get(key).cloned().unwrap_or_default();
+        let node = part("node_id");
+        let is_open =
+            |form: &&mut Json| form["definition"]["node_id"] == node && form.get("submission").is_none();
+        let Some(form) = self.forms.iter_mut().rev().find(is_open) else { return };
+        form["submission"] = json!({
+            "node_id": node,
+            "node_title": form["definition"]["node_title"],
+            "rendered_content": part("rendered_content"),
+            "action_id": part("action_id"),
+            "action_text": part("action_text"),
+            "submitted_data": part("submitted_data"),
+        });
+    }
 }
 
 /// Reads all events of a run so far.
@@ -50,11 +103,14 @@ pub(super) async fn so_far(
         let Some(last) = events.last() else { return Ok(output) };
         after = last.entry;
         for mut event in events {
-            render.chunk(&mut event).await?;
-            output.shown.take(&event);
-            output.moderated.take(&event, &output.shown);
-            output.sources.take(&event);
-            output.thoughts.take(&event);
+            match event.kind.as_str() {
+                // Their texts are kept.
+                kind::NODE_RUN_PAUSE_REQUESTED | kind::NODE_RUN_HUMAN_INPUT_FORM_FILLED => {
+                    render.event(&mut event).await?;
+                }
+                _ => render.chunk(&mut event).await?,
+            }
+            output.take(&event);
         }
     }
 }

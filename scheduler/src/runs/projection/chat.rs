@@ -8,8 +8,9 @@ use tidemill_common::wire::event::{EventRecord, kind};
 use uuid::Uuid;
 
 use crate::runs::answered::AnsweredBy;
+use crate::runs::end_user;
 use crate::runs::projection::usage::Usage;
-use crate::runs::projection::{Projection, field, files};
+use crate::runs::projection::{Projection, field, files, text};
 
 /// The message that a run answers. Its id is the run's id.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +27,8 @@ pub(super) struct Gathered {
     pub(super) usage: Usage,
     /// The knowledge sources.
     pub(super) sources: Sources,
+    /// The class of the error of the node that failed last.
+    pub(super) failed_by: Option<String>,
 }
 
 /// The knowledge sources of a run, by execution. When an execution reports again, because its job was delivered again,
@@ -57,6 +60,31 @@ impl Sources {
     }
 }
 
+/// Dify's error, with status 400, for a chat whose run failed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ChatFailure {
+    /// Dify's code.
+    pub code: &'static str,
+    pub message: String,
+}
+
+impl ChatFailure {
+    /// The error for a run that ended with this text, after a node failed with an error of this class. The errors with
+    /// which Dify refuses to begin a run have codes of their own; all others are a failure of the run, or of the model's
+    /// call in an app that had no workflow (`is_simple`).
+    pub fn of(class: Option<&str>, error: &str, is_simple: bool) -> Self {
+        let error = end_user::error_text(error);
+        let code = match class.unwrap_or_default() {
+            "ProviderTokenNotInitError" => "provider_not_initialize",
+            "QuotaExceededError" => "provider_quota_exceeded",
+            "ModelCurrentlyNotSupportError" => "model_currently_not_support",
+            _ if is_simple => "completion_request_error",
+            _ => return Self { code: "invalid_param", message: format!("Run failed: {error}") },
+        };
+        Self { code, message: error.into_owned() }
+    }
+}
+
 /// The event in which a node reports the sources of its context.
 const RESOURCES: &str = "node_run_retriever_resource";
 
@@ -84,6 +112,10 @@ impl Projection {
                 if let Some(usage) = record.data.get("usage") {
                     self.gathered.usage.add(usage);
                 }
+            }
+            kind::NODE_RUN_FAILED => {
+                let class = text(record, "error_type");
+                self.gathered.failed_by = (!class.is_empty()).then(|| class.to_owned());
             }
             _ => self.gathered.sources.take(record),
         }
@@ -125,12 +157,9 @@ impl Projection {
         let finished = self.workflow_finished(record);
         match record.kind.as_str() {
             kind::GRAPH_RUN_FAILED => {
-                let message = field(record, "error", "".into());
-                let mut error = self.of_message(
-                    chat,
-                    "error",
-                    json!({"code": "invalid_param", "status": 400, "message": format!("Run failed: {}", message.as_str().unwrap_or_default())}),
-                );
+                let failure = ChatFailure::of(self.failed_by(), text(record, "error"), false);
+                let fields = json!({"code": failure.code, "status": 400, "message": failure.message});
+                let mut error = self.of_message(chat, "error", fields);
                 if let Json::Object(map) = &mut error {
                     map.shift_remove("task_id");
                 }
@@ -145,6 +174,11 @@ impl Projection {
         let files = files::among(&field(record, "outputs", json!({})));
         let fields = json!({"id": self.run.id, "metadata": self.metadata(), "files": files});
         self.of_message(chat, "message_end", fields)
+    }
+
+    /// The class of the error of the node that failed last.
+    pub fn failed_by(&self) -> Option<&str> {
+        self.gathered.failed_by.as_deref()
     }
 
     /// Usage and sources of the message so far.

@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::nodes::NodeKind;
 use tidemill_common::wire::event::EventRecord;
 
+use crate::runs::end_user;
 use crate::runs::projection::{Projection, field, node, text};
 
 /// The prefix of an iteration's event types, and Dify's word for it.
@@ -90,7 +91,7 @@ impl Projection {
             "inputs_truncated": false,
             "status": status,
             // Dify sends null, but its documentation promises the text.
-            "error": if status == "failed" { field(record, "error", "".into()) } else { Json::Null },
+            "error": if status == "failed" { end_user::error(field(record, "error", "".into())) } else { Json::Null },
             "elapsed_time": (finished_at - started_at).max(0.0),
             "total_tokens": tokens,
             "execution_metadata": metadata,

@@ -29,12 +29,13 @@ use tidemill_common::wire::event::{EventRecord, kind};
 
 use crate::runs::answered::AnsweredBy;
 use crate::runs::projection::chat::Gathered;
-pub use crate::runs::projection::chat::{ChatFacts, Sources};
+pub use crate::runs::projection::chat::{ChatFacts, ChatFailure, Sources};
 pub(crate) use crate::runs::projection::moderated::{Moderated, clean_outputs};
 pub use crate::runs::projection::pause::FormsOfRun;
 pub use crate::runs::projection::run::Totals;
 pub use crate::runs::projection::text::ShownText;
 pub use crate::runs::projection::thoughts::Thoughts;
+pub use crate::runs::projection::usage::Usage;
 
 /// Data about the run for the payloads.
 #[derive(Debug, Clone, Default)]
@@ -76,7 +77,10 @@ pub struct Projection {
     thoughts: Thoughts,
     /// The number of each execution, in the order of their start.
     index: HashMap<String, u64>,
+    /// The time of the run's start, or of its last start after a pause.
     began_ms: Option<i64>,
+    /// Dify's `created_at` of a run, in Unix seconds: its submission, or its last start after a pause.
+    created_at: i64,
     /// True when containers are sent as nodes too, which a snapshot needs.
     shows_containers: bool,
 }
@@ -86,6 +90,7 @@ impl Projection {
     pub fn new(run: RunFacts, graph: Arc<Graph>) -> Self {
         Self {
             moderated: Moderated::of(&graph.features),
+            created_at: run.created_at,
             run,
             graph,
             totals: Totals::default(),

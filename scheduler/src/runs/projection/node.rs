@@ -6,9 +6,13 @@ use tidemill_common::nodes::{NodeData, NodeKind};
 use tidemill_common::wire::event::{EventRecord, kind};
 use tidemill_common::wire::expand::of_child;
 
+use crate::runs::end_user;
 use crate::runs::projection::container::{is_container, is_hidden};
 use crate::runs::projection::enclosing::EnclosingContainers;
 use crate::runs::projection::{Projection, field, files, text};
+
+/// The output with the error of a node whose failure was handled.
+const ERROR_MESSAGE: &str = "error_message";
 
 impl Projection {
     /// True when Dify sends node events for the node of this event.
@@ -72,7 +76,7 @@ impl Projection {
             "id": entry["message_id"],
             "label": entry["label"],
             "parent_id": entry["parent_id"],
-            "error": entry["error"],
+            "error": end_user::error(entry["error"].clone()),
             "status": entry["status"],
             "data": entry["data"],
             "metadata": entry["metadata"],
@@ -103,7 +107,7 @@ impl Projection {
             "outputs": outputs,
             "outputs_truncated": false,
             "status": status,
-            "error": if is_failure { field(record, "error", "".into()) } else { Json::Null },
+            "error": if is_failure { end_user::error(field(record, "error", "".into())) } else { Json::Null },
             "elapsed_time": (finished_at - started_at).max(0.0),
             "execution_metadata": containers.added_to(field(record, "metadata", Json::Null)),
             "created_at": started_at.floor() as i64,
@@ -125,7 +129,7 @@ impl Projection {
     }
 }
 
-/// The outputs of a node. For the start node only the user's inputs, because the engine's event has all variables.
+/// The outputs of a node, as end users see them. For the start node only the user's inputs, because the engine's event has all variables.
 fn outputs(node: Option<&Node>, record: &EventRecord) -> Json {
     let mut outputs = field(record, "outputs", json!({}));
     if node.is_some_and(|node| node.kind == NodeKind::Start)
@@ -133,6 +137,12 @@ fn outputs(node: Option<&Node>, record: &EventRecord) -> Json {
     {
         let inputs = record.data.get("inputs");
         map.retain(|name, _| inputs.is_some_and(|inputs| inputs.get(name).is_some()));
+    }
+    // A node whose failure was handled puts its error out.
+    if record.kind == kind::NODE_RUN_EXCEPTION
+        && let Some(error) = outputs.get_mut(ERROR_MESSAGE)
+    {
+        *error = end_user::error(error.take());
     }
     outputs
 }

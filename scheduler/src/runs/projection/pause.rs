@@ -32,7 +32,7 @@ impl Projection {
             "outputs": {},
             "reasons": reasons,
             "status": "paused",
-            "created_at": self.run.created_at,
+            "created_at": self.created_at,
             "elapsed_time": self.elapsed(record),
             "total_tokens": self.totals.tokens,
             "total_steps": self.totals.steps,

@@ -4,8 +4,12 @@ use serde_json::{Value as Json, json};
 use tidemill_common::machine::state::run::{RunState, RunStatus};
 use tidemill_common::wire::event::{EventRecord, kind};
 
-use crate::runs::projection::{Projection, field, files};
+use crate::runs::end_user;
+use crate::runs::projection::{Projection, field, files, text};
 use crate::runs::record::RunRecord;
+
+/// The reason of a start after a pause.
+const RESUMPTION: &str = "resumption";
 
 /// Counts and times of a run: from the record of an ended run, or from the state of a waiting one.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -14,7 +18,7 @@ pub struct Totals {
     pub steps: u64,
     /// Tokens of all model calls.
     pub tokens: u64,
-    /// Seconds from start to end; with `None` they follow from the times of the events.
+    /// Seconds from the start, or the last pause, to the end; with `None` they follow from the times of the events.
     pub elapsed: Option<f64>,
 }
 
@@ -25,20 +29,23 @@ impl Totals {
     }
     /// Totals of an ended run.
     pub fn of(record: &RunRecord) -> Self {
-        let ended = record.finished_at.map(|at| record.elapsed(at));
+        let ended = record.finished_at.map(|at| record.elapsed_since_pause(at));
         Self { steps: record.steps.unwrap_or(0), tokens: record.tokens.unwrap_or(0), elapsed: ended }
     }
 }
 
 impl Projection {
     pub(super) fn workflow_started(&mut self, record: &EventRecord) -> Json {
-        // After a pause the run starts again; only the first start counts.
-        self.began_ms.get_or_insert(record.ts);
+        // After a pause the run starts again, and its time is counted from then, as on Dify.
+        self.began_ms = Some(record.ts);
+        if text(record, "reason") == RESUMPTION {
+            self.created_at = record.ts.div_euclid(1000);
+        }
         let data = json!({
             "id": self.run.id,
             "workflow_id": self.run.workflow_id,
             "inputs": self.run.inputs,
-            "created_at": self.run.created_at,
+            "created_at": self.created_at,
             "reason": field(record, "reason", "initial".into()),
         });
         self.envelope("workflow_started", data)
@@ -51,6 +58,7 @@ impl Projection {
             kind::GRAPH_RUN_ABORTED => (RunStatus::Stopped, field(record, "reason", Json::Null)),
             _ => (RunStatus::Failed, field(record, "error", Json::Null)),
         };
+        let error = end_user::error(error);
         let outputs = field(record, "outputs", json!({}));
         let files = files::among(&outputs);
         let data = json!({
@@ -63,7 +71,7 @@ impl Projection {
             "total_tokens": self.totals.tokens,
             "total_steps": self.totals.steps,
             "created_by": {"id": self.run.end_user_id, "user": self.run.user},
-            "created_at": self.run.created_at,
+            "created_at": self.created_at,
             "finished_at": record.ts.div_euclid(1000),
             "exceptions_count": field(record, "exceptions_count", 0.into()),
             "files": files,
@@ -71,7 +79,7 @@ impl Projection {
         self.envelope("workflow_finished", data)
     }
 
-    /// Seconds from the start of the run to this event.
+    /// Seconds from the start of the run, or its last pause, to this event.
     pub(super) fn elapsed(&self, record: &EventRecord) -> f64 {
         let by_events = self.began_ms.map_or(0.0, |began| (record.ts - began).max(0) as f64 / 1000.0);
         self.totals.elapsed.unwrap_or(by_events)

@@ -5,10 +5,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::graph::SimpleMode;
 use tidemill_common::wire::event::{EventRecord, kind};
 
-use super::{ChatFacts, Projection, field, text};
-
-/// Dify's code for a failed call of a model.
-pub(crate) const FAILED: &str = "completion_request_error";
+use super::{ChatFacts, ChatFailure, Projection, text};
 
 impl Projection {
     /// The payloads for an event of such an app.
@@ -46,8 +43,8 @@ impl Projection {
     }
 
     fn error(&self, chat: &ChatFacts, record: &EventRecord) -> Json {
-        let message = field(record, "error", "".into());
-        let fields = json!({"code": FAILED, "status": 400, "message": message});
+        let failure = ChatFailure::of(self.failed_by(), text(record, "error"), true);
+        let fields = json!({"code": failure.code, "status": 400, "message": failure.message});
         let mut error = self.of_message(chat, "error", fields);
         if let Json::Object(map) = &mut error {
             map.shift_remove("task_id");

@@ -7,18 +7,18 @@ use tidemill_common::nodes::llm::usage::{Timing, Tokens, bill, sum};
 
 /// The sum so far.
 #[derive(Debug, Default)]
-pub(super) struct Usage(Option<Bill>);
+pub struct Usage(Option<Bill>);
 
 impl Usage {
     /// Adds the usage of a node, if it has used tokens.
-    pub(super) fn add(&mut self, usage: &Json) {
+    pub fn add(&mut self, usage: &Json) {
         let newer = usage.as_object().map(|record| Bill::from_record(record.clone()));
         let Some(newer) = newer.filter(|usage| usage.total_tokens > 0) else { return };
         self.0 = Some(self.0.as_ref().map_or_else(|| newer.clone(), |older| sum(older, &newer)));
     }
 
     /// Dify's usage object, with zeroes when there were no calls.
-    pub(super) fn to_json(&self) -> Json {
+    pub fn to_json(&self) -> Json {
         let none = || bill(Tokens::default(), None, Timing::default());
         Json::Object(self.0.clone().unwrap_or_else(none).record)
     }

@@ -91,7 +91,7 @@ async fn values_of_code_keep_their_type_and_size() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_text_passes_whole_or_the_answer_names_the_setting() {
+async fn a_large_text_passes_whole_or_is_refused() {
     let desk = Desk::without_model().await;
     let sketch = Sketch::workflow("start > cut > end")
         .node("start", start(&[("t", "paragraph")]))
@@ -106,8 +106,8 @@ async fn a_large_text_passes_whole_or_the_answer_names_the_setting() {
     let body = json!({"inputs": {"t": text.repeat(5)}, "user": "field", "response_mode": "blocking"});
     let refused = app.post("/v1/workflows/run", &body).await;
     assert_eq!(
-        (refused.status, refused.text.contains("scheduler.request_bytes_max")),
-        (413, true),
+        (refused.status, &refused.body["code"]),
+        (413, &json!("request_entity_too_large")),
         "{}",
         refused.text
     );
