@@ -19,7 +19,6 @@ pub mod info;
 pub mod logs;
 mod message_fields;
 pub mod messages;
-pub mod messages;
 mod parameters;
 mod replay;
 pub mod run;
