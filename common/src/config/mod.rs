@@ -8,6 +8,7 @@ mod listeners;
 mod load;
 mod run;
 mod scheduler;
+mod uploads;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub use tidemill_workflow::nodes::code::CodeConfig;
 pub use tidemill_workflow::nodes::document_extractor::DocumentsConfig;
 pub use tidemill_workflow::nodes::knowledge_retrieval::KnowledgeConfig;
 pub use tidemill_workflow::nodes::tool::ToolsConfig;
+pub use uploads::UploadsConfig;
 pub use worker::{HttpConfig, WorkerConfig};
 
 /// An error in the settings.
@@ -81,6 +83,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// Files of nodes.
     pub files: FilesConfig,
+    /// Files of clients; read by the scheduler.
+    pub uploads: UploadsConfig,
     /// Code nodes; read by the worker.
     pub code: CodeConfig,
     /// Document extractors; read by the worker.

@@ -25,6 +25,7 @@ pub mod redis;
 mod runs;
 mod shards;
 mod trigger;
+mod uploads;
 
 pub use app_keys::{AppKey, KeyNote, Revoked};
 pub use call::{Called, Refusal, WaitingCall};
@@ -53,6 +54,7 @@ pub use trigger::{
     DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
     shard_of,
 };
+pub use uploads::{UploadCharge, UploadCharged};
 
 use tidemill_wire::{VERSION, WireError};
 

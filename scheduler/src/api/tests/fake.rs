@@ -312,6 +312,12 @@ impl Runs for FakeStore {
         let kept = self.lock().conversations.get(id).cloned();
         Ok(kept.filter(|(of, _)| *of == shard).map(|(_, fields)| fields).unwrap_or_default())
     }
+    async fn charge_upload(&self, _it: &UploadCharge) -> Result<UploadCharged, StoreError> {
+        Ok(UploadCharged::Taken)
+    }
+    async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError> {
+        Ok(self.lock().fields.contains_key(&run))
+    }
     async fn form_secret(&self, _fresh: &str) -> Result<String, StoreError> {
         Ok("secret".into())
     }

@@ -24,6 +24,7 @@ mod shard;
 mod shards;
 mod stream;
 mod triggers;
+mod uploads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -80,6 +81,8 @@ struct Namespace {
     limits: limit::Limits,
     catalog: catalog::MemoryCatalog,
     knowledge: knowledge::Knowledge,
+    /// Bytes of uploads by day, of apps and of their users.
+    uploads: BTreeMap<(String, Option<String>), BTreeMap<String, u64>>,
     /// Origins of suspects that are cleared.
     cleared: BTreeSet<String>,
 }

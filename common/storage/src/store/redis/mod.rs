@@ -29,6 +29,7 @@ mod runs;
 mod shards;
 mod suspects;
 mod triggers;
+mod uploads;
 
 #[cfg(test)]
 mod page;
