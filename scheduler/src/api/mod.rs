@@ -10,15 +10,18 @@ pub mod callers;
 pub mod dify;
 pub mod error;
 pub mod events;
+mod file_links;
 pub mod health;
 pub mod hooks;
 pub mod key_watch;
 pub mod metrics;
 pub mod native;
 pub mod request;
+mod served_file;
 pub mod sse;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod upload_limits;
 mod uploads;
 mod watch;
 pub mod wrong_keys;
@@ -116,6 +119,8 @@ pub fn router(state: ApiState) -> Router {
         .nest("/api/v1", native)
         .nest("/v1", dify)
         .route(&hooks::path("{id}"), any(hooks::receive))
+        .route("/files/{id}/file-preview", get(file_links::upload))
+        .route("/files/runs/{run}/{file}", get(file_links::of_run))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .fallback(no_route)
@@ -181,6 +186,8 @@ fn dify_routes() -> Router<ApiState> {
     Router::new()
         .route("/chat-messages", post(dify::chat::send))
         .route("/chat-messages/{id}/stop", post(dify::chat::stop))
+        .route("/files/upload", post(dify::files::upload))
+        .route("/files/{id}/preview", get(dify::files::preview))
         .route("/messages", get(dify::messages::list))
         .route("/messages/{id}/feedbacks", post(dify::feedback::rate))
         .route("/messages/{id}/suggested", get(dify::feedback::suggested))

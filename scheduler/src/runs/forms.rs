@@ -59,6 +59,12 @@ impl FormTokens {
         format!("{}{hex}", run.uuid().simple())
     }
 
+    /// The keyed hash of a text in hex, under a key of its own for each purpose.
+    pub(crate) fn keyed(&self, purpose: &str, text: &str) -> String {
+        let key = hmac_sha256(self.secret.as_bytes(), purpose.as_bytes());
+        hmac_sha256(&key, text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// True when the token belongs to the pause. Takes the same time for every wrong token.
     pub fn is_of(&self, token: &str, run: RunId, pause: &str) -> bool {
         let expected = self.token(run, pause);

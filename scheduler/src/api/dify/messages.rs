@@ -5,12 +5,13 @@ use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 
 use super::user_conversation::UserConversation;
-use super::{check_chat, given, limit_in, renderer, user_in};
+use super::{check_chat, given, limit_in, links, message_files, renderer, user_in};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::Params;
 use crate::background::turns;
+use crate::runs::file_links::FileLinks;
 
 /// The parent id of every message. Conversations over Dify's API have no branches, and Dify says so by this id.
 const NO_BRANCH: &str = "00000000-0000-0000-0000-000000000000";
@@ -49,15 +50,16 @@ pub async fn list(
     let ids: Vec<String> = page.iter().map(|turn| turn["id"].as_str().unwrap_or_default().into()).collect();
     let ratings = state.store.ratings(user_conversation.of.shard, &user_conversation.of.id, &ids).await?;
     let ratings = ratings.into_iter().map(|text| text.and_then(|text| serde_json::from_str(&text).ok()));
+    let links = links(&state).await?;
     let data: Vec<Json> = page
         .iter()
         .zip(ratings)
-        .map(|(turn, rating)| to_json(&user_conversation.of.id, turn, rating))
+        .map(|(turn, rating)| to_json(&user_conversation.of.id, turn, rating, &links))
         .collect();
     Ok(JsonBody(json!({"limit": limit, "has_more": begin > 0, "data": data})))
 }
 
-fn to_json(conversation: &str, turn: &Json, rating: Option<Json>) -> Json {
+fn to_json(conversation: &str, turn: &Json, rating: Option<Json>, links: &FileLinks) -> Json {
     let or = |key: &str, default: Json| turn.get(key).cloned().unwrap_or(default);
     let error = turn.get("error").map(|error| format!("Run failed: {}", error.as_str().unwrap_or_default()));
     let status = match turn["status"].as_str() {
@@ -72,7 +74,7 @@ fn to_json(conversation: &str, turn: &Json, rating: Option<Json>) -> Json {
         "inputs": or("inputs", json!({})),
         "query": turn["query"],
         "answer": turn["answer"],
-        "message_files": or("files", json!([])),
+        "message_files": message_files::of(turn, links),
         "feedback": rating.map(|rating| json!({"rating": rating["rating"]})),
         "retriever_resources": or("resources", json!([])),
         "created_at": turn["created_at"],

@@ -6,8 +6,10 @@ pub mod conversations;
 pub mod detail;
 pub mod events;
 pub mod feedback;
+pub mod files;
 pub mod form;
 pub mod info;
+mod message_files;
 pub mod messages;
 pub mod run;
 mod snapshot;
@@ -29,6 +31,7 @@ use tidemill_common::wire;
 use super::ApiState;
 use super::error::ApiError;
 use super::request::Params;
+use crate::runs::file_links::FileLinks;
 use crate::runs::projection::{ChatFacts, FormsOfRun, RunFacts, Totals};
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
@@ -113,6 +116,7 @@ async fn renderer(state: &ApiState, record: &RunRecord) -> Result<(Renderer, Arc
 async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Result<RunFacts, ApiError> {
     let mut inputs = record.inputs_with_sys();
     render.named(&mut inputs).await?;
+    let tokens = state.forms.tokens(&*state.store).await?;
     let chat = record.conversation_id.clone().filter(|_| record.mode == AppMode::Chat.name());
     Ok(RunFacts {
         chat: chat.map(|conversation_id| ChatFacts { conversation_id }),
@@ -121,8 +125,14 @@ async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Resul
         user: record.user.clone(),
         inputs,
         created_at: record.created_at.seconds(),
-        forms: Some(FormsOfRun { run: record.id, tokens: state.forms.tokens(&*state.store).await? }),
+        links: Some(FileLinks::new(tokens.clone(), &state.config.uploads)),
+        forms: Some(FormsOfRun { run: record.id, tokens }),
     })
+}
+
+/// Signs URLs of files.
+async fn links(state: &ApiState) -> Result<FileLinks, ApiError> {
+    Ok(FileLinks::new(state.forms.tokens(&*state.store).await?, &state.config.uploads))
 }
 
 /// The counts of a waiting run, from its state: its record has none before its end.

@@ -9,7 +9,7 @@ use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::wire::event::EventRecord;
 
 use super::answer::{Mode, StartOutcome, begin, pause_data};
-use super::{check_mode, facts, renderer, totals_so_far, user_of};
+use super::{check_mode, facts, links, renderer, totals_so_far, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
@@ -60,6 +60,7 @@ async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, Api
     }
     let (render, _) = renderer(state, &record).await?;
     render.outputs(&mut record.outputs).await?;
+    links(state).await?.fill(record.outputs.values_mut());
     let data = json!({
         "id": id,
         "workflow_id": record.version,

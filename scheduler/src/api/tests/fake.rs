@@ -16,7 +16,8 @@ use tidemill_common::store::{
     DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
     KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
-    ServerReport, Settling, StoreError, Trigger, TriggerChanges, TriggerState, WaitingCall,
+    ServerReport, Settling, StoreError, Trigger, TriggerChanges, TriggerState, UploadCharge, UploadCharged,
+    WaitingCall,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;

@@ -152,6 +152,12 @@ pub(crate) async fn turn(
     if let Some(files) = files {
         turn["files"] = files.clone().into();
     }
+    if record.status.is_over() {
+        let files = output::answer_files(render, &record.outputs).await?;
+        if !files.is_empty() {
+            turn["answer_files"] = files.into();
+        }
+    }
     let resources = output.resources();
     if !resources.is_empty() {
         turn["resources"] = resources.into();

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use crate::runs::projection::usage::Usage;
-use crate::runs::projection::{Projection, field, files};
+use crate::runs::projection::{Projection, field};
 
 /// The message that a run answers. Its id is the run's id.
 #[derive(Debug, Clone, Default)]
@@ -121,7 +121,7 @@ impl Projection {
     }
 
     fn message_end(&self, chat: &ChatFacts, record: &EventRecord) -> Json {
-        let files = files::among(&field(record, "outputs", json!({})));
+        let (_, files) = self.with_files(field(record, "outputs", json!({})));
         let fields = json!({"id": self.run.id, "metadata": self.metadata(), "files": files});
         self.of_message(chat, "message_end", fields)
     }

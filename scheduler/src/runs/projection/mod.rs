@@ -4,7 +4,7 @@
 mod chat;
 mod container;
 mod enclosing;
-mod files;
+pub(crate) mod files;
 mod names;
 mod node;
 mod pause;
@@ -22,6 +22,7 @@ use tidemill_common::graph::Graph;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::{EventRecord, kind};
 
+use crate::runs::file_links::FileLinks;
 use crate::runs::projection::chat::Gathered;
 pub use crate::runs::projection::chat::{ChatFacts, Sources};
 pub use crate::runs::projection::pause::FormsOfRun;
@@ -45,6 +46,8 @@ pub struct RunFacts {
     pub chat: Option<ChatFacts>,
     /// Creates the tokens of the run's forms; with `None` tokens are empty.
     pub forms: Option<FormsOfRun>,
+    /// Signs URLs of files; with `None` files of runs have none.
+    pub links: Option<FileLinks>,
 }
 
 /// Follows the events of one run and returns Dify's payloads for each.

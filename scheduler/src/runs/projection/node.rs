@@ -8,7 +8,7 @@ use tidemill_common::wire::expand::of_child;
 
 use crate::runs::projection::container::{is_container, is_hidden};
 use crate::runs::projection::enclosing::EnclosingContainers;
-use crate::runs::projection::{Projection, field, files, text};
+use crate::runs::projection::{Projection, field, text};
 
 impl Projection {
     /// True when Dify sends node events for the node of this event.
@@ -86,8 +86,7 @@ impl Projection {
         let at = |key: &str| record.data.get(key).and_then(Json::as_f64);
         let finished_at = at("finished_at").unwrap_or(record.ts as f64 / 1000.0);
         let started_at = at("start_at").unwrap_or(finished_at);
-        let outputs = outputs(node, record);
-        let files = files::among(&outputs);
+        let (outputs, files) = self.with_files(outputs(node, record));
         let is_failure = !["succeeded", "paused"].contains(&status);
         json!({
             "id": text(record, "id"),

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::machine::state::run::{RunState, RunStatus};
 use tidemill_common::wire::event::{EventRecord, kind};
 
-use crate::runs::projection::{Projection, field, files};
+use crate::runs::projection::{Projection, field};
 use crate::runs::record::RunRecord;
 
 /// Counts and times of a run: from the record of an ended run, or from the state of a waiting one.
@@ -51,8 +51,7 @@ impl Projection {
             kind::GRAPH_RUN_ABORTED => (RunStatus::Stopped, field(record, "reason", Json::Null)),
             _ => (RunStatus::Failed, field(record, "error", Json::Null)),
         };
-        let outputs = field(record, "outputs", json!({}));
-        let files = files::among(&outputs);
+        let (outputs, files) = self.with_files(field(record, "outputs", json!({})));
         let data = json!({
             "id": self.run.id,
             "workflow_id": self.run.workflow_id,

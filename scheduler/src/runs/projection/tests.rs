@@ -20,6 +20,7 @@ fn projection() -> Projection {
         user: "u".into(),
         inputs: json!({"name": "Ada", "sys.user_id": "u"}).as_object().cloned().unwrap(),
         created_at: 1_700_000_000,
+        links: None,
         forms: None,
     };
     Projection::new(run, fixtures::graph())
