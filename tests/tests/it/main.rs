@@ -55,6 +55,7 @@ mod rolling;
 mod scratch_folder;
 mod sealing;
 mod secrets;
+mod service_files;
 mod settings_mistakes;
 mod sizes;
 mod snapshots;
