@@ -26,7 +26,7 @@ const WITH_RANGES: [&str; 10] = [
     "audio/x-m4a",
 ];
 
-/// What is told about a file that is served.
+/// What the headers say about a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served<'a> {
     pub(super) name: &'a str,

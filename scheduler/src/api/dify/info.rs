@@ -11,6 +11,7 @@ use tidemill_common::store::App;
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
+use crate::api::upload_limits::system_parameters;
 use crate::workflows::Workflow;
 
 /// Features that are taken from the file's `features`, under the same names.
@@ -60,6 +61,7 @@ pub async fn parameters(
         "suggested_questions_after_answer": {"enabled": false},
         // Always off: nothing is checked, even when the settings allow such apps.
         "sensitive_word_avoidance": {"enabled": false},
+        "system_parameters": system_parameters(&state.config),
     });
     for name in FEATURES {
         shown[name] = feature(name, json!({"enabled": false}));
