@@ -18,7 +18,7 @@ use crate::runs::file_links::{FileLinks, Signed};
 ///
 /// # Errors
 /// 400 without a signature, 404 for a wrong or an old one, or a file that is gone.
-pub async fn upload(
+pub(super) async fn upload(
     State(state): State<ApiState>,
     id: IdInPath,
     uri: Uri,
@@ -41,7 +41,11 @@ pub async fn upload(
 ///
 /// # Errors
 /// As for [`upload`].
-pub async fn of_run(State(state): State<ApiState>, uri: Uri, params: Params) -> Result<Response, ApiError> {
+pub(super) async fn of_run(
+    State(state): State<ApiState>,
+    uri: Uri,
+    params: Params,
+) -> Result<Response, ApiError> {
     let it = signed(uri.path(), &params)?;
     check(&state, it, &params).await?;
     let reference = uri.path().strip_prefix("/files/").unwrap_or_default();

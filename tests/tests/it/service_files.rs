@@ -62,10 +62,14 @@ async fn register(system: &System, mode: &str, nodes: Json, features: Json) -> C
             json!({"source": pair[0], "target": pair[1], "sourceHandle": handle, "targetHandle": "target"})
         })
         .collect();
-    let document = json!({
+    let mut document = json!({
         "kind": "app", "version": "0.6.0", "app": {"mode": mode, "name": "Files"},
         "workflow": {"features": features, "graph": {"nodes": nodes, "edges": edges}},
     });
+    if mode == "advanced-chat" {
+        document["workflow"]["conversation_variables"] =
+            json!([{"name": "note", "value_type": "object", "value": {}}]);
+    }
     let answer = system.client.post("/api/v1/apps", &json!({"workflow": document.to_string()})).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
     system.client.with_key(answer.body["key"].as_str())
@@ -305,6 +309,24 @@ async fn a_message_has_its_users_files_and_the_history_shows_them() {
     assert_eq!(json!(parts), expected, "{}", history.text);
     assert!(shown["id"].as_str().is_some_and(|id| id.len() == 36), "{shown:#}");
     assert_eq!(opened(&system.client, &shown["url"]).await.text.as_bytes(), TIDE);
+
+    let other = reader(system, json!({})).await;
+    let theirs = run(&other, "bob", json!({"f": uploaded(&other, "bob", "theirs.txt").await})).await;
+    let variables = app.get(&format!("/v1/conversations/{conversation}/variables?user=ann")).await;
+    let variable = variables.body["data"][0]["id"].as_str().unwrap_or_else(|| panic!("{}", variables.text));
+    let put = async |value: &Json| {
+        let path = format!("/v1/conversations/{conversation}/variables/{variable}");
+        let request = app.request(Method::PUT, &path).header("content-type", "application/json");
+        app.send(request.body(json!({"value": value, "user": "ann"}).to_string())).await
+    };
+    let forged = put(&json!({"deep": theirs.body["data"]["outputs"]["f"]})).await;
+    assert_eq!(
+        (forged.status, &forged.body["message"]),
+        (400, &json!("Invalid upload file")),
+        "{}",
+        forged.text
+    );
+    assert_eq!(put(&json!({"deep": 1})).await.status, 200);
 
     let by_url = json!({"type": "document", "transfer_method": "remote_url", "url": "https://h/a.pdf"});
     let picture =
