@@ -156,7 +156,7 @@ mod tests {
 
     /// Settings with text that are printed: those that cannot be secrets, and URLs, which are printed without
     /// user and query. All other texts have a type that hides them.
-    const SHOWN: [&str; 25] = [
+    const SHOWN: [&str; 27] = [
         "calls.programs",
         "code.endpoint",
         "code.python",
@@ -179,6 +179,8 @@ mod tests {
         "scheduler.metrics_listen",
         "scheduler.trusted_proxies",
         "tools.endpoint",
+        "uploads.refused_extensions",
+        "uploads.url",
         "worker.default_profile",
         "worker.listen",
         "worker.queues",

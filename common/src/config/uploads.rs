@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use tidemill_base::hidden::HiddenUrl;
 use tidemill_base::limits;
 
 /// `[uploads]`
@@ -26,7 +27,7 @@ pub struct UploadsConfig {
     /// Most bytes of the uploads of one user of an app that are kept; 0: no limit.
     pub user_bytes_max: u64,
     /// The beginning of URLs of files, such as `https://api.example.org`; empty: they begin with `/files` (Dify: `FILES_URL`).
-    pub url: String,
+    pub url: HiddenUrl,
     /// Seconds for which such a URL opens its file (Dify: `FILES_ACCESS_TIMEOUT`).
     pub url_seconds: u64,
 }
@@ -41,7 +42,7 @@ impl Default for UploadsConfig {
             refused_extensions: Vec::new(),
             app_bytes_max: limits::UPLOADS_OF_APP_BYTES_MAX,
             user_bytes_max: limits::UPLOADS_OF_USER_BYTES_MAX,
-            url: String::new(),
+            url: HiddenUrl::default(),
             url_seconds: limits::FILE_URL_SECONDS,
         }
     }
