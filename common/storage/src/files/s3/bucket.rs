@@ -55,7 +55,8 @@ impl Bucket {
         let mut unfinished = self.unfinished.lock().unwrap();
         let begins = query.split('&').any(|pair| pair.split('=').next() == Some("uploads"));
         if method == Method::GET && key == UNFINISHED {
-            return Some(unfinished.len().to_string().into_response());
+            let count = Bytes::from(unfinished.len().to_string());
+            return Some((facts(&count), count).into_response());
         }
         if method == Method::POST && begins {
             let id = format!("upload-{}", unfinished.len());
