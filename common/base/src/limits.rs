@@ -252,7 +252,25 @@ pub const HTTP_FILE_BYTES_MAX: u64 = 10 * 1024 * 1024;
 pub const HTTP_UPLOAD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Largest file that a client may upload, in bytes (`scheduler.upload_bytes_max`). Dify's default.
 pub const UPLOAD_BYTES_MAX: u64 = 15 * 1024 * 1024;
-/// Longest time for the bytes of an upload to arrive, in seconds: the largest one then needs 0.2 Mbit/s.
+/// Largest picture that a client may upload, in bytes (`uploads.image_bytes_max`). Dify's default, as the next two.
+pub const UPLOAD_IMAGE_BYTES_MAX: u64 = 10 * 1024 * 1024;
+/// Largest video that a client may upload, in bytes (`uploads.video_bytes_max`).
+pub const UPLOAD_VIDEO_BYTES_MAX: u64 = 100 * 1024 * 1024;
+/// Largest audio file that a client may upload, in bytes (`uploads.audio_bytes_max`).
+pub const UPLOAD_AUDIO_BYTES_MAX: u64 = 50 * 1024 * 1024;
+/// The number of files that front ends offer for a list of files (`uploads.workflow_files_max`). Dify's default.
+pub const WORKFLOW_FILES_MAX: u64 = 10;
+/// Most bytes of an app's uploads (`uploads.app_bytes_max`): one app cannot fill the storage unseen.
+pub const UPLOADS_OF_APP_BYTES_MAX: u64 = 50 * 1024 * 1024 * 1024;
+/// Most bytes of the uploads of one user of an app (`uploads.user_bytes_max`).
+pub const UPLOADS_OF_USER_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
+/// Seconds for which the URL of a file opens it (`uploads.url_seconds`). Dify's default.
+pub const FILE_URL_SECONDS: u64 = 300;
+/// Bytes of an upload that are in memory at once on their way to a bucket: a part of it. S3 wants 5 MiB or more.
+pub const UPLOAD_PART_BYTES: usize = 8 * 1024 * 1024;
+/// Most bytes of an upload's form besides its file: names, headers, and `user`.
+pub const UPLOAD_FORM_BYTES_MAX: u64 = 64 * 1024;
+/// Longest time for the bytes of an upload to arrive, in seconds: the largest one then needs 1.4 Mbit/s.
 pub const UPLOAD_SECONDS_MAX: u64 = 600;
 /// Days after which an upload is removed (`scheduler.upload_days`). Runs that use it have their own copy.
 pub const UPLOAD_DAYS: u64 = 30;

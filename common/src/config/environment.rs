@@ -15,7 +15,7 @@ const PREFIX: &str = "TIDEMILL_";
 const FILE: &str = "_FILE";
 
 /// Other names of settings in the environment: our short ones, and Dify's.
-const ENVIRONMENT_ALIASES: [(&str, &str); 35] = [
+const ENVIRONMENT_ALIASES: [(&str, &str); 43] = [
     ("TIDEMILL_ADMIN_KEY", "scheduler.admin_key"),
     ("TIDEMILL_SECRET_KEY", "scheduler.secret_key"),
     ("TIDEMILL_LOG", "log.level"),
@@ -51,7 +51,17 @@ const ENVIRONMENT_ALIASES: [(&str, &str); 35] = [
     ("CODE_MAX_NUMBER_ARRAY_LENGTH", "code.number_array_max"),
     ("UNSTRUCTURED_API_URL", "documents.unstructured_url"),
     ("UNSTRUCTURED_API_KEY", "documents.unstructured_key"),
+    ("UPLOAD_FILE_SIZE_LIMIT", "scheduler.upload_bytes_max"),
+    ("UPLOAD_IMAGE_FILE_SIZE_LIMIT", "uploads.image_bytes_max"),
+    ("UPLOAD_VIDEO_FILE_SIZE_LIMIT", "uploads.video_bytes_max"),
+    ("UPLOAD_AUDIO_FILE_SIZE_LIMIT", "uploads.audio_bytes_max"),
+    ("UPLOAD_FILE_EXTENSION_BLACKLIST", "uploads.refused_extensions"),
+    ("WORKFLOW_FILE_UPLOAD_LIMIT", "uploads.workflow_files_max"),
+    ("FILES_URL", "uploads.url"),
+    ("FILES_ACCESS_TIMEOUT", "uploads.url_seconds"),
 ];
+/// The end of Dify's names of settings in MB. Ours are in bytes.
+const IN_MEGABYTES: &str = "_FILE_SIZE_LIMIT";
 
 /// Variables with our prefix that are not settings of a section.
 const ENVIRONMENT_OTHER: [&str; 5] = [
@@ -84,7 +94,7 @@ pub(super) fn settings<'a>(
     let mut found = Vec::new();
     for (variable, text) in environment {
         if let Some(key) = key_of(variable, known) {
-            found.push(EnvironmentSetting { key, text: text.clone(), variable });
+            found.push(EnvironmentSetting { key, text: in_our_unit(variable, text), variable });
         } else if let Some(key) = of_file(variable).and_then(|name| key_of(name, known)) {
             let wrong =
                 |reason: String| ConfigError::Value { key: key.clone(), origin: variable.clone(), reason };
@@ -120,6 +130,15 @@ pub fn variable(name: &str) -> Option<String> {
 fn read(path: &str) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
     Ok(text.strip_suffix('\n').map_or(text.as_str(), |line| line.trim_end_matches('\r')).to_owned())
+}
+
+/// A text in the unit of the setting. One that is no number stays, and is refused with its name.
+fn in_our_unit(variable: &str, text: &str) -> String {
+    let is_in_megabytes = !variable.starts_with(PREFIX) && variable.ends_with(IN_MEGABYTES);
+    match text.trim().parse::<u64>() {
+        Ok(megabytes) if is_in_megabytes => megabytes.saturating_mul(1024 * 1024).to_string(),
+        _ => text.to_owned(),
+    }
 }
 
 fn of_file(variable: &str) -> Option<&str> {
@@ -201,6 +220,22 @@ mod tests {
                 assert_eq!(load(&[(&name(rest), text)]).ok(), load(&[]).ok(), "{}", name(rest));
             }
         }
+    }
+
+    #[test]
+    fn sizes_of_dify_are_in_megabytes() {
+        let sizes = [
+            ("UPLOAD_FILE_SIZE_LIMIT", "20"),
+            ("UPLOAD_AUDIO_FILE_SIZE_LIMIT", "1"),
+            ("TIDEMILL_UPLOADS_IMAGE_BYTES_MAX", "7"),
+            ("UPLOAD_FILE_EXTENSION_BLACKLIST", "exe, bat"),
+        ];
+        let config = load(&sizes).unwrap();
+        assert_eq!((config.scheduler.upload_bytes_max, config.uploads.audio_bytes_max), (20 << 20, 1 << 20));
+        assert_eq!(config.uploads.image_bytes_max, 7);
+        assert_eq!(config.uploads.refused_extensions, ["exe", "bat"]);
+        let error = load(&[("UPLOAD_FILE_SIZE_LIMIT", "much")]).unwrap_err().to_string();
+        assert!(error.contains("UPLOAD_FILE_SIZE_LIMIT"), "{error}");
     }
 
     #[test]

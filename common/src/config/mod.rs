@@ -10,6 +10,7 @@ mod listeners;
 mod load;
 mod run;
 mod scheduler;
+mod uploads;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ pub use tidemill_workflow::nodes::code::CodeConfig;
 pub use tidemill_workflow::nodes::document_extractor::DocumentsConfig;
 pub use tidemill_workflow::nodes::knowledge_retrieval::KnowledgeConfig;
 pub use tidemill_workflow::nodes::tool::ToolsConfig;
+pub use uploads::UploadsConfig;
 pub use worker::{HttpConfig, WorkerConfig};
 
 /// An error in the settings.
@@ -87,6 +89,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// Files of nodes.
     pub files: FilesConfig,
+    /// Files of clients; read by the scheduler.
+    pub uploads: UploadsConfig,
     /// Code nodes; read by the worker.
     pub code: CodeConfig,
     /// Document extractors; read by the worker.
@@ -160,7 +164,7 @@ mod tests {
 
     /// Settings with text that are printed: those that cannot be secrets, and URLs, which are printed without
     /// user and query. All other texts have a type that hides them.
-    const SHOWN: [&str; 35] = [
+    const SHOWN: [&str; 37] = [
         "calls.programs",
         "code.endpoint",
         "code.python",
@@ -193,6 +197,8 @@ mod tests {
         "scheduler.metrics_listen",
         "scheduler.trusted_proxies",
         "tools.endpoint",
+        "uploads.refused_extensions",
+        "uploads.url",
         "worker.default_profile",
         "worker.listen",
         "worker.queues",

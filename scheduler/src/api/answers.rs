@@ -1,10 +1,11 @@
 //! Answers to pauses, for both surfaces. An answer is checked against the request, then stored once, with its fact.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::crash;
+use tidemill_common::files::UploadId;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::fact::AnswerContent;
 use tidemill_common::machine::state::run::RunStatus;
@@ -18,6 +19,7 @@ use tidemill_common::wire::WireError;
 use super::ApiState;
 use crate::runs::pauses::{Pause, PauseStatus};
 use crate::submit::remote_files::Answers;
+use crate::submit::uploads::Owner;
 use crate::submit::{SubmitError, files};
 
 /// The error for an input that answers a form.
@@ -31,6 +33,8 @@ pub struct Answer {
     pub key: Option<String>,
     /// The person who answers, for the record.
     pub answered_by: Option<String>,
+    /// The app of the client's key; `None`: the admin answers.
+    pub app: Option<String>,
 }
 
 /// The reason why an answer was refused.
@@ -77,14 +81,11 @@ pub async fn answer(
     mut answer: Answer,
     now: Timestamp,
 ) -> Result<(), Refused> {
-    match pause.status(now) {
-        PauseStatus::Pending => {
-            let answers = state.submitter.remote_files.ask(remote_files(pause, &answer.content)).await;
-            answer.content = checked(pause, answer.content, &answers)?;
-        }
+    let copies = match pause.status(now) {
+        PauseStatus::Pending => prepare(state, run, pause, &mut answer).await?,
         // The store decides about these: it knows the key of the first answer.
-        PauseStatus::Answered | PauseStatus::Expired | PauseStatus::Cancelled => {}
-    }
+        PauseStatus::Answered | PauseStatus::Expired | PauseStatus::Cancelled => Vec::new(),
+    };
     let given = PauseAnswer {
         record: record(&answer, now),
         fact: fact(&pause.id, &answer.content).to_string(),
@@ -93,6 +94,9 @@ pub async fn answer(
     let answered = state.store.answer_pause(run, &pause.id, &given).await?;
     crash::pass(crash::CrashPoint::AnswerKept);
     tracing::info!(%run, pause = pause.id, ?answered, "pause answered");
+    if answered != Answered::Accepted {
+        state.submitter.uploads.discard(copies).await;
+    }
     match answered {
         Answered::Accepted | Answered::Repeated => Ok(()),
         Answered::AlreadyAnswered => Err(Refused::AlreadyAnswered),
@@ -101,6 +105,46 @@ pub async fn answer(
         Answered::Cancelled => Err(Refused::Cancelled),
         Answered::Over(status) => Err(Refused::Over(status)),
     }
+}
+
+/// Completes and checks an answer, and gives the run copies of the uploads in it. Returns the references of these copies.
+async fn prepare(
+    state: &ApiState,
+    run: RunId,
+    pause: &Pause,
+    answer: &mut Answer,
+) -> Result<Vec<String>, Refused> {
+    let asked = state.submitter.remote_files.ask(remote_files(pause, &answer.content)).await;
+    let ids: BTreeSet<UploadId> = mappings(pause, &answer.content).filter_map(files::upload_id).collect();
+    // The run's own files may be given back to it. What the admin writes is not checked.
+    let mut others = match (&answer.app, &answer.content) {
+        (Some(_), AnswerContent::Form { inputs, .. }) => files::runs_of(inputs.values()),
+        (Some(_), AnswerContent::Input(input)) => files::runs_of([input]),
+        (Some(_), AnswerContent::Cancel) | (None, _) => BTreeSet::new(),
+    };
+    others.remove(&run);
+    let mut found = HashMap::new();
+    if !ids.is_empty() || !others.is_empty() {
+        let fields = state.store.run_fields(run).await?.ok_or(Refused::NotFound)?;
+        let user = answer.answered_by.as_ref().or_else(|| fields.get("user"));
+        let owner = Owner {
+            app: fields.get("app").map(String::as_str),
+            user: user.map(String::as_str).unwrap_or_default(),
+        };
+        state.submitter.check_files(others, owner).await.map_err(Refused::File)?;
+        found = state.submitter.uploads.find(ids, owner).await.map_err(Refused::File)?;
+    }
+    let ids: BTreeSet<UploadId> = found.keys().copied().collect();
+    let content = std::mem::replace(&mut answer.content, AnswerContent::Cancel);
+    answer.content = checked(pause, content, &asked.with_uploads(found))?;
+    let AnswerContent::Form { inputs, .. } = &mut answer.content else { return Ok(Vec::new()) };
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    if !state.store.note_run_files(run).await? {
+        return Err(Refused::NotFound);
+    }
+    state.submitter.uploads.adopt_into(&ids, inputs.values_mut(), &run).await.map_err(Refused::File)
 }
 
 /// Checks an answer against the request. Clients that know only forms answer every request with a form.
@@ -159,13 +203,21 @@ fn file_inputs(pause: &Pause) -> Vec<String> {
 
 /// The URLs of the files in an answer whose servers must be asked what they are.
 fn remote_files(pause: &Pause, content: &AnswerContent) -> BTreeSet<String> {
-    let AnswerContent::Form { inputs, .. } = content else { return BTreeSet::new() };
-    let values = file_inputs(pause).into_iter().filter_map(|name| inputs.get(&name));
-    let mappings = values.flat_map(|value| match value {
+    mappings(pause, content).filter_map(files::to_ask).map(str::to_owned).collect()
+}
+
+/// The files in an answer to a form, as the client names them.
+fn mappings<'a>(pause: &Pause, content: &'a AnswerContent) -> impl Iterator<Item = &'a JsonMap> {
+    let (names, inputs) = match content {
+        AnswerContent::Form { inputs, .. } => (file_inputs(pause), Some(inputs)),
+        AnswerContent::Input(_) | AnswerContent::Cancel => (Vec::new(), None),
+    };
+    let values = names.into_iter().filter_map(move |name| inputs?.get(&name));
+    let items = values.flat_map(|value| match value {
         Json::Array(items) => items.as_slice(),
         one => std::slice::from_ref(one),
     });
-    mappings.filter_map(Json::as_object).filter_map(files::to_ask).map(str::to_owned).collect()
+    items.filter_map(Json::as_object)
 }
 
 /// Converts file mappings among the values to file objects, as for the inputs of a run.

@@ -11,6 +11,7 @@ pub mod dify;
 pub mod error;
 mod etag;
 pub mod events;
+mod file_links;
 pub mod health;
 pub mod hooks;
 pub(crate) mod indexing;
@@ -19,10 +20,12 @@ pub mod metrics;
 pub mod native;
 mod outer;
 pub mod request;
+mod served_file;
 pub mod sse;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unread;
+pub(crate) mod upload_limits;
 mod uploads;
 mod watch;
 pub mod wrong_keys;
@@ -126,6 +129,8 @@ pub fn router(state: ApiState) -> Router {
         .route("/v1", get(dify::index::index))
         .route("/v1/", get(dify::index::index))
         .route(&hooks::path("{id}"), any(hooks::receive))
+        .route("/files/{id}/file-preview", get(file_links::upload))
+        .route("/files/runs/{run}/{file}", get(file_links::of_run))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .fallback(no_route)
@@ -201,6 +206,8 @@ fn dify_routes() -> Router<ApiState> {
         .route("/completion-messages/{id}/stop", post(dify::completion::stop))
         .route("/chat-messages", post(dify::chat::send))
         .route("/chat-messages/{id}/stop", post(dify::chat::stop))
+        .route("/files/upload", post(dify::files::upload))
+        .route("/files/{id}/preview", get(dify::files::preview))
         .route("/messages", get(dify::messages::list))
         .route("/messages/{id}/feedbacks", post(dify::feedback::rate))
         .route("/messages/{id}/suggested", get(dify::suggested::suggested))

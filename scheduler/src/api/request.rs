@@ -94,6 +94,11 @@ impl Params {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
+    /// A Boolean parameter in any of Dify's spellings; anything else is false.
+    pub fn lenient(&self, name: &str) -> bool {
+        let spelled = self.get(name).unwrap_or_default().to_ascii_lowercase();
+        matches!(spelled.as_str(), "true" | "1" | "yes" | "on" | "y" | "t")
+    }
     /// A Boolean parameter, or `default` when it is absent.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Receives an upload for either surface of the API: streams its bytes to the storage of files, then writes its record. The
 //! client gets the id when both are stored.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -8,14 +9,22 @@ use axum::http::StatusCode;
 use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use tidemill_common::clock::{Clock, SystemClock};
-use tidemill_common::files::{FilesError, Pieces, Upload, UploadId};
+use tidemill_common::config::Config;
+use tidemill_common::files::{FilesError, Pieces, Upload, UploadId, Uploads, day_of};
 use tidemill_common::limits::{UPLOAD_SECONDS_MAX, UPLOAD_TEXT_CHARS_MAX};
+use tidemill_common::store::{UploadCharge, UploadCharged};
 use tidemill_common::value::file_name::{FileFacts, Known};
 
 use super::ApiState;
 use super::error::ApiError;
 use super::unread::discard;
+use super::upload_limits::{Limit, limit_of, too_large};
+use crate::background::uploads::first_kept;
 use crate::submit::{SubmitError, USER_CHARS_MAX};
+
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+/// The longest time for which counts of quotas are kept: a hundred years.
+const COUNT_SECONDS_MAX: u64 = 36_500 * DAY_SECONDS;
 
 /// The file that a client sends.
 pub(crate) struct Sent<'a> {
@@ -27,37 +36,121 @@ pub(crate) struct Sent<'a> {
     pub(crate) user: &'a str,
 }
 
+/// Bytes that are stored and have no record yet. Unless they get one, they are removed, also when the client is gone.
+pub(crate) struct Held {
+    id: UploadId,
+    size: u64,
+    place: Arc<dyn Uploads>,
+    is_recorded: bool,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.is_recorded {
+            return;
+        }
+        let (place, id) = (self.place.clone(), self.id);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = place.forget(id).await {
+                    tracing::warn!(upload = %id, %error, "a refused upload is left until its day is removed");
+                }
+            });
+        }
+    }
+}
+
 /// Stores a file whose bytes are the body of the request.
 ///
 /// # Errors
-/// 400 for a name, a media type or a user that is too long, 413 for a file above `scheduler.upload_bytes_max`, 408 for one that takes too long, 400 for one that broke off, 503
-/// when the storage does not answer.
+/// 400 for a name, a media type or a user that is too long, 413 for a file above its limit, 408 for one that takes too long,
+/// 400 for one that broke off, 403 above a quota, 503 when the storage does not answer.
 pub(crate) async fn receive(state: &ApiState, sent: Sent<'_>, mut body: Body) -> Result<Upload, ApiError> {
     check(&sent)?;
-    let place = state.submitter.uploads.open().map_err(refused)?;
-    let (id, max) = (UploadId::generate(), state.config.scheduler.upload_bytes_max);
-    let receiving = place.receive(id, pieces(&mut body), max);
-    let size = match tokio::time::timeout(Duration::from_secs(UPLOAD_SECONDS_MAX), receiving).await {
-        Ok(Ok(size)) => size,
-        Ok(Err(error)) => {
-            if matches!(error, FilesError::UploadTooLarge { .. }) {
+    let limit = limit_of(&state.config, sent.name);
+    let held = match store(state, pieces(&mut body), limit).await {
+        Ok(held) => held,
+        Err(error) => {
+            if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
                 discard(body).await;
             }
-            return Err(refused(error));
-        }
-        Err(_) => {
-            let message = format!("the file did not arrive within {UPLOAD_SECONDS_MAX} seconds");
-            return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message));
+            return Err(error);
         }
     };
-    let upload = record(id, sent, size);
-    place.record(&upload).await.map_err(refused)?;
+    let upload = record(&held, sent);
+    keep(state, held, upload).await
+}
+
+/// Stores the bytes of a file as they come.
+///
+/// # Errors
+/// 413, 408, 400 and 503, as [`receive`]; nothing is left then.
+pub(super) async fn store(state: &ApiState, pieces: Pieces<'_>, limit: Limit) -> Result<Held, ApiError> {
+    let place = state.submitter.uploads.open().map_err(unreadable)?;
+    let id = UploadId::generate();
+    let receiving = place.receive(id, pieces, limit.max);
+    match tokio::time::timeout(Duration::from_secs(UPLOAD_SECONDS_MAX), receiving).await {
+        Ok(Ok(size)) => Ok(Held { id, size, place, is_recorded: false }),
+        Ok(Err(FilesError::UploadTooLarge { .. })) => Err(too_large(limit)),
+        Ok(Err(error)) => Err(unreadable(error)),
+        Err(_) => {
+            let message = format!("the file did not arrive within {UPLOAD_SECONDS_MAX} seconds");
+            Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message))
+        }
+    }
+}
+
+/// Counts stored bytes for the quotas, and writes their record: then requests can name the upload.
+///
+/// # Errors
+/// 403 `upload_quota_exceeded`, or 503; nothing is left then.
+pub(super) async fn keep(state: &ApiState, mut held: Held, upload: Upload) -> Result<Upload, ApiError> {
+    if let Some(charge) = charge(&state.config, &upload, SystemClock.now().seconds()) {
+        match state.store.charge_upload(&charge).await? {
+            UploadCharged::Taken => {}
+            UploadCharged::AppFull { used } => {
+                return Err(over("this app", used, charge.app_max, "uploads.app_bytes_max"));
+            }
+            UploadCharged::UserFull { used } => {
+                return Err(over("this user", used, charge.user_max, "uploads.user_bytes_max"));
+            }
+        }
+    }
+    held.place.record(&upload).await.map_err(unreadable)?;
+    held.is_recorded = true;
+    let Upload { id, size, .. } = upload;
     tracing::info!(upload = %id, app = upload.app.as_deref().unwrap_or(""), size, "file uploaded");
     Ok(upload)
 }
 
+/// What an upload counts for; `None` where nothing is limited. Uploads of no app are the admin's.
+fn charge(config: &Config, upload: &Upload, now: i64) -> Option<UploadCharge> {
+    let (app_max, user_max) = (config.uploads.app_bytes_max, config.uploads.user_bytes_max);
+    let app = upload.app.clone().filter(|_| app_max > 0 || user_max > 0)?;
+    let days = config.scheduler.upload_days;
+    let keep_days = if days == 0 { 0 } else { days.saturating_add(2) };
+    Some(UploadCharge {
+        app,
+        user: upload.user.clone(),
+        day: day_of(now)?,
+        first_day: first_kept(now, days).unwrap_or_default(),
+        bytes: upload.size,
+        app_max,
+        user_max,
+        // Redis takes no time that is longer than its clock.
+        keep_seconds: keep_days.saturating_mul(DAY_SECONDS).min(COUNT_SECONDS_MAX),
+    })
+}
+
+fn over(whose: &str, used: u64, max: u64, setting: &str) -> ApiError {
+    let message = format!(
+        "the uploads of {whose} have {used} bytes, and with this file they have more than the {max} that are kept ({setting})"
+    );
+    ApiError::new(StatusCode::FORBIDDEN, "upload_quota_exceeded", message)
+}
+
 /// Checks the texts that the record of a file keeps. A record that is too large could not be read again.
-fn check(sent: &Sent<'_>) -> Result<(), ApiError> {
+pub(super) fn check(sent: &Sent<'_>) -> Result<(), ApiError> {
     if sent.user.chars().count() > USER_CHARS_MAX {
         return Err(SubmitError::User.into());
     }
@@ -71,7 +164,11 @@ fn check(sent: &Sent<'_>) -> Result<(), ApiError> {
 }
 
 /// The record of a file, with what its name and type say.
-fn record(id: UploadId, sent: Sent<'_>, size: u64) -> Upload {
+pub(super) fn record(held: &Held, sent: Sent<'_>) -> Upload {
+    record_of(held.id, sent, held.size)
+}
+
+fn record_of(id: UploadId, sent: Sent<'_>, size: u64) -> Upload {
     let known = Known { given_name: Some(sent.name), said_type: sent.media_type, ..Known::default() };
     let facts = FileFacts::of(known);
     let name = facts.name.unwrap_or_else(|| format!("file{}", facts.extension));
@@ -87,7 +184,8 @@ fn record(id: UploadId, sent: Sent<'_>, size: u64) -> Upload {
     }
 }
 
-fn pieces(body: &mut Body) -> Pieces<'_> {
+/// The bytes of a body, as they come.
+pub(super) fn pieces(body: &mut Body) -> Pieces<'_> {
     stream::unfold(body, |body| async move {
         loop {
             match body.frame().await? {
@@ -104,23 +202,13 @@ fn pieces(body: &mut Body) -> Pieces<'_> {
     .boxed()
 }
 
-fn refused(error: FilesError) -> ApiError {
-    match error {
-        FilesError::UploadTooLarge { .. } => {
-            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", error.to_string())
-        }
-        FilesError::Broken(_) => ApiError::bad_request("the upload broke off"),
-        FilesError::Url { .. }
-        | FilesError::Missing(_)
-        | FilesError::TooLarge { .. }
-        | FilesError::Folder(_)
-        | FilesError::Service { .. }
-        | FilesError::RunGone(_)
-        | FilesError::Note(_) => {
-            tracing::error!(%error, "an upload cannot be stored");
-            ApiError::unavailable("the file cannot be stored now; try again in a moment")
-        }
+/// The error of a storage that cannot be used now, or of bytes that did not come.
+pub(super) fn unreadable(error: FilesError) -> ApiError {
+    if let FilesError::Broken(_) = error {
+        return ApiError::bad_request("the upload broke off");
     }
+    tracing::error!(%error, "the storage of files cannot be used");
+    ApiError::unavailable("the storage of files does not answer (files.url); try again in a moment")
 }
 
 #[cfg(test)]
@@ -154,9 +242,32 @@ mod tests {
             ("..", None, ("file.bin", ".bin", "application/octet-stream")),
         ] {
             let sent = Sent { name, media_type, app: None, user: "u" };
-            let record = record(UploadId::generate(), sent, 1);
+            let record = record_of(UploadId::generate(), sent, 1);
             let have = (record.name.as_str(), record.extension.as_str(), record.mime_type.as_str());
             assert_eq!(have, expected, "{name} {media_type:?}");
         }
+    }
+
+    #[test]
+    fn uploads_of_an_app_are_counted_while_they_are_kept() {
+        let upload = |app: Option<&str>| {
+            let sent = Sent { name: "a", media_type: None, app: app.map(Into::into), user: "u" };
+            record_of(UploadId::generate(), sent, 7)
+        };
+        let mut config = Config::default();
+        // Noon of 2025-01-31.
+        let now = 1_738_324_800;
+        let counted = charge(&config, &upload(Some("a")), now).unwrap();
+        assert_eq!(
+            (counted.bytes, counted.day.as_str(), counted.first_day.as_str()),
+            (7, "2025-01-31", "2025-01-01")
+        );
+        assert_eq!(counted.keep_seconds, 32 * DAY_SECONDS);
+        assert_eq!(charge(&config, &upload(None), now), None);
+        config.scheduler.upload_days = 0;
+        let counted = charge(&config, &upload(Some("a")), now).unwrap();
+        assert_eq!((counted.first_day.as_str(), counted.keep_seconds), ("", 0));
+        (config.uploads.app_bytes_max, config.uploads.user_bytes_max) = (0, 0);
+        assert_eq!(charge(&config, &upload(Some("a")), now), None);
     }
 }

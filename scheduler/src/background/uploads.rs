@@ -36,7 +36,7 @@ async fn expire(submitter: &Submitter, days: u64) -> Result<(), FilesError> {
 }
 
 /// The first day whose uploads are kept at this moment; `None` if all are.
-fn first_kept(now: i64, days: u64) -> Option<String> {
+pub(crate) fn first_kept(now: i64, days: u64) -> Option<String> {
     let age = i64::try_from(days).ok().filter(|days| *days > 0)?.checked_mul(DAY_SECONDS)?;
     day_of(now.checked_sub(age)?)
 }

@@ -66,6 +66,11 @@ impl FormTokens {
         let hash = hmac_sha256(self.secret.as_bytes(), text.as_bytes());
         hash.iter().take(PART / 2).map(|byte| format!("{byte:02x}")).collect()
     }
+    /// The keyed hash of a text in hex, under a key of its own for each purpose.
+    pub(crate) fn keyed(&self, purpose: &str, text: &str) -> String {
+        let key = hmac_sha256(self.secret.as_bytes(), purpose.as_bytes());
+        hmac_sha256(&key, text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 
     /// True when the token belongs to the pause. Takes the same time for every wrong token.
     pub fn is_of(&self, token: &str, run: RunId, pause: &str) -> bool {

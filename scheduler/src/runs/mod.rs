@@ -1,9 +1,10 @@
 //! Runs as people and clients read them: [`record`] and [`render`] read a run, [`pauses`] and [`forms`] what it waits
-//! for, [`waiting`] the queues that its nodes wait in, [`projection`] its events in Dify's form, [`ids`] its names there.
-//! [`answered`] names what answers in place of a workflow.
+//! for, [`file_links`] where its files are opened, [`waiting`] the queues that its nodes wait in, [`projection`] its events
+//! in Dify's form, [`ids`] its names there. [`answered`] names what answers in place of a workflow.
 
 pub(crate) mod answered;
 pub mod end_user;
+pub mod file_links;
 pub mod forms;
 pub mod ids;
 pub mod pauses;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 use tidemill_common::files::UploadId;
 use tidemill_common::graph::{Graph, Node, NodeIx};
+use tidemill_common::ids::RunId;
 use tidemill_common::nodes::start::{FormError, InputField, InputKind, validate_form};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, infer_type};
 
@@ -39,6 +40,12 @@ pub(super) fn remote_files(graph: &Graph, root: NodeIx, submission: &Submission)
 /// The ids of the uploads that a submission names.
 pub(super) fn uploads(graph: &Graph, root: NodeIx, submission: &Submission) -> BTreeSet<UploadId> {
     given_files(graph, root, submission).filter_map(files::upload_id).collect()
+}
+
+/// The runs whose files the values of a submission refer to.
+pub(super) fn runs_of_files(submission: &Submission) -> BTreeSet<RunId> {
+    let values = submission.inputs.values().chain(&submission.files).chain(submission.conversation.values());
+    files::runs_of(values)
 }
 
 /// The files in a submission, as it names them.

@@ -72,9 +72,13 @@ impl Submitter {
         let answers = self.remote_files.ask(inputs::remote_files(graph, root, submission)).await;
         let app = submission.workflow.app_id();
         let owner = Owner { app: app.as_deref(), user: &user };
+        let is_for_a_client = submission.key.is_some() && submission.called.is_none();
+        if is_for_a_client {
+            self.check_files(inputs::runs_of_files(submission), owner).await?;
+        }
         let uploads = self.uploads.find(inputs::uploads(graph, root, submission), owner).await?;
         let found = uploads.keys().copied().collect();
-        let answers = answers.with_uploads(uploads);
+        let answers = answers.with_uploads(uploads).for_a_client(is_for_a_client);
         let prepared = Prepared {
             inputs: inputs::of_run(graph, root, submission, &answers)?,
             files: files::of_request(&graph.features, &submission.files, &answers)?,

@@ -20,6 +20,8 @@ pub(crate) struct Answers {
     said: HashMap<String, Said>,
     /// The records of uploads; `None` where a request cannot use uploads.
     uploads: Option<HashMap<UploadId, Upload>>,
+    /// The values come from a client with an app's key, so they are checked.
+    is_for_a_client: bool,
 }
 
 impl Answers {
@@ -33,6 +35,16 @@ impl Answers {
         Self { uploads: Some(uploads), ..self }
     }
 
+    /// The same answers for values of a client with an app's key, or not.
+    pub(crate) fn for_a_client(self, is_for_a_client: bool) -> Self {
+        Self { is_for_a_client, ..self }
+    }
+
+    /// Returns true if the values come from a client with an app's key.
+    pub(crate) fn are_for_a_client(&self) -> bool {
+        self.is_for_a_client
+    }
+
     /// The records of uploads that the request may use; `None` if it cannot use any.
     pub(crate) fn uploads(&self) -> Option<&HashMap<UploadId, Upload>> {
         self.uploads.as_ref()
@@ -40,7 +52,7 @@ impl Answers {
 
     #[cfg(test)]
     pub(crate) fn given(answers: impl IntoIterator<Item = (String, Said)>) -> Self {
-        Self { said: answers.into_iter().collect(), uploads: None }
+        Self { said: answers.into_iter().collect(), ..Self::default() }
     }
 }
 
@@ -88,7 +100,7 @@ impl RemoteFiles {
             let said = timeout_at(until, asking).await.ok().flatten()?;
             Some((url, said))
         });
-        Answers { said: join_all(asked).await.into_iter().flatten().collect(), uploads: None }
+        Answers { said: join_all(asked).await.into_iter().flatten().collect(), ..Answers::default() }
     }
 
     /// The client, or `None` if the settings of `[http]` cannot be used; workers refuse to start with them.

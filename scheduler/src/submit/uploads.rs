@@ -8,7 +8,7 @@ use tidemill_common::files::{self, FilesConfig, FilesError, Upload, UploadId, Up
 use tidemill_common::ids::RunId;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, Segment};
 
-use super::{Prepared, SubmitError};
+use super::{Prepared, SubmitError, Submitter};
 
 /// Begins the reference of a file that the run has not adopted yet. No stored file has such a reference.
 const WAITING: &str = "upload:";
@@ -47,7 +47,7 @@ impl UploadPlace {
     }
 
     /// The records of those uploads that exist and belong to this owner.
-    pub(super) async fn find(
+    pub(crate) async fn find(
         &self,
         ids: BTreeSet<UploadId>,
         owner: Owner<'_>,
@@ -71,11 +71,23 @@ impl UploadPlace {
         prepared: &mut Prepared,
         run: &RunId,
     ) -> Result<Vec<String>, SubmitError> {
-        if prepared.uploads.is_empty() {
+        let segments = prepared.inputs.iter_mut().chain(&mut prepared.conversation);
+        let values = segments.map(|(_, Segment { value, .. })| value).chain(&mut prepared.files);
+        self.adopt_into(&prepared.uploads, values, run).await
+    }
+
+    /// Gives a run copies of uploads, and writes their references into the file objects of these values.
+    pub(crate) async fn adopt_into<'a>(
+        &self,
+        uploads: &BTreeSet<UploadId>,
+        values: impl Iterator<Item = &'a mut Json> + Send,
+        run: &RunId,
+    ) -> Result<Vec<String>, SubmitError> {
+        if uploads.is_empty() {
             return Ok(Vec::new());
         }
         let (place, mut copies) = (self.open().map_err(away)?, HashMap::new());
-        for id in &prepared.uploads {
+        for id in uploads {
             match place.adopt(*id, run).await {
                 Ok(reference) => {
                     copies.insert(*id, reference);
@@ -86,11 +98,7 @@ impl UploadPlace {
                 }
             }
         }
-        let segments = prepared.inputs.iter_mut().chain(&mut prepared.conversation);
-        for (_, Segment { value, .. }) in segments {
-            refer(value, &copies);
-        }
-        prepared.files.iter_mut().for_each(|file| refer(file, &copies));
+        values.for_each(|value| refer(value, &copies));
         Ok(copies.into_values().collect())
     }
 
@@ -108,6 +116,31 @@ impl UploadPlace {
 impl Owner<'_> {
     fn has(self, upload: &Upload) -> bool {
         upload.app.as_deref() == self.app && upload.user == self.user
+    }
+
+    /// Returns true for a run of this app and user, by the fields of its record.
+    fn has_run(self, fields: &HashMap<String, String>) -> bool {
+        let field = |name: &str| fields.get(name).map(String::as_str);
+        field("app") == self.app && field("user").unwrap_or_default() == self.user
+    }
+}
+
+impl Submitter {
+    /// Refuses files of runs that belong to another app or user, or are gone: what a client writes into a file object
+    /// gives no access. Reads nothing where no file is named.
+    pub(crate) async fn check_files(
+        &self,
+        runs: BTreeSet<RunId>,
+        owner: Owner<'_>,
+    ) -> Result<(), SubmitError> {
+        for run in runs {
+            let fields = self.store.run_fields(run).await?;
+            if !fields.is_some_and(|fields| owner.has_run(&fields)) {
+                let message = super::files::NO_UPLOAD.into();
+                return Err(SubmitError::Inputs { message, invalid_param: true });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -191,5 +224,23 @@ mod tests {
         ] {
             assert_eq!(Owner { app: asks, user }.has(&upload(app)), has, "{app:?} {asks:?} {user}");
         }
+    }
+
+    #[test]
+    fn a_run_is_of_its_app_and_user() {
+        let fields = |app: Option<&str>, user: &str| {
+            let pairs = [("app", app), ("user", Some(user))];
+            pairs.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.to_owned()))).collect()
+        };
+        for (app, user, has) in
+            [(Some("a"), "u", true), (Some("b"), "u", false), (Some("a"), "v", false), (None, "u", false)]
+        {
+            assert_eq!(
+                Owner { app: Some("a"), user: "u" }.has_run(&fields(app, user)),
+                has,
+                "{app:?} {user}"
+            );
+        }
+        assert!(!Owner { app: Some("a"), user: "" }.has_run(&HashMap::new()));
     }
 }

@@ -9,7 +9,7 @@ use crate::redis::Redis;
 
 /// Keys that have no TTL, as docs/redis.md says: a key, or the beginning of one. `{n}` stands for any shard. Keys of
 /// runs that have not ended are missing here, because at the end every run has ended.
-const LIVES_ON: [&str; 26] = [
+const LIVES_ON: [&str; 27] = [
     "tm:meta",
     "tm:queues",
     "tm:knowing:3",
@@ -37,6 +37,7 @@ const LIVES_ON: [&str; 26] = [
     // Their run removes them. Another check makes sure that each of them has a run.
     "tm:{n}:blob:*",
     "tm:probe",
+    "tm:uploads:*",
 ];
 /// Indexes of runs that have not ended.
 const OPEN: [&str; 3] = ["scheduled", "running", "paused"];

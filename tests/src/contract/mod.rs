@@ -30,6 +30,7 @@ mod taking_over;
 mod tests;
 mod timers;
 mod triggers;
+mod uploading;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -284,6 +285,10 @@ cases! {
         a_graph_is_removed_with_its_last_run,
         blobs_of_ended_runs_get_a_time_to_live,
         the_store_says_how_much_memory_it_uses,
+    },
+    uploading::{
+        uploads_are_refused_above_the_quota_of_their_app_or_user,
+        uploads_of_days_that_are_removed_do_not_count,
     },
 }
 

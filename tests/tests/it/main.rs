@@ -63,6 +63,7 @@ mod scratch_folder;
 mod sealing;
 mod secrets;
 mod service_api_table;
+mod service_files;
 mod service_front;
 mod service_runs;
 mod settings_mistakes;

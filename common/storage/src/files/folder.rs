@@ -4,14 +4,17 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::uploads::{self, Pieces, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
+use super::uploads::{self, Content, Pieces, Place, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
 use super::{Files, FilesError, RUNS, is_reference, new_reference};
 use tidemill_base::hidden::masked_url;
 use tidemill_base::ids::RunId;
+
+/// Bytes that are read from a file at once.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// Files in a folder. The folder is created on first use: a worker without files needs none.
 #[derive(Debug)]
@@ -81,6 +84,24 @@ impl Uploads for Folder {
         Ok(size)
     }
 
+    async fn forget(&self, id: UploadId) -> Result<(), FilesError> {
+        for path in [id.record_path()?, id.path()?] {
+            let removed = tokio::fs::remove_file(self.path.join(path)).await;
+            removed.or_else(unless_gone).map_err(FilesError::Folder)?;
+        }
+        Ok(())
+    }
+
+    async fn content(&self, place: Place<'_>) -> Result<Content, FilesError> {
+        let of_io = |error: std::io::Error| match error.kind() {
+            ErrorKind::NotFound => FilesError::Missing(place.to_string()),
+            _ => FilesError::Folder(error),
+        };
+        let file = tokio::fs::File::open(self.path.join(place.path()?)).await.map_err(of_io)?;
+        let size = file.metadata().await.map_err(of_io)?.len();
+        Ok(Content { size, pieces: read_pieces(file) })
+    }
+
     async fn record(&self, upload: &Upload) -> Result<(), FilesError> {
         let path = self.path.join(upload.id.record_path()?);
         write(&path, &uploads::written(upload)).await.map_err(FilesError::Folder)
@@ -146,6 +167,19 @@ async fn receive(path: &Path, mut pieces: Pieces<'_>, max: u64) -> Result<u64, F
     }
     file.flush().await.map_err(FilesError::Folder)?;
     Ok(size)
+}
+
+/// The bytes of a file, piece by piece.
+fn read_pieces(file: tokio::fs::File) -> Pieces<'static> {
+    let read = async |mut file: tokio::fs::File| {
+        let mut piece = BytesMut::with_capacity(PIECE_BYTES);
+        match file.read_buf(&mut piece).await {
+            Ok(0) => None,
+            Ok(_) => Some((Ok(piece.freeze()), file)),
+            Err(error) => Some((Err(error.into()), file)),
+        }
+    };
+    futures_util::stream::unfold(file, read).boxed()
 }
 
 /// Makes a second name for a file, or a copy where the file system has only one name for each file.

@@ -23,7 +23,7 @@ use tidemill_base::ids::RunId;
 
 pub use folder::Folder;
 pub use s3::S3;
-pub use uploads::{Pieces, Upload, UploadId, Uploads, day_of, open_uploads};
+pub use uploads::{Content, Pieces, Place, Upload, UploadId, Uploads, day_of, open_uploads};
 
 /// The prefix of all files of runs.
 const RUNS: &str = "runs";
@@ -51,7 +51,7 @@ pub enum FilesError {
         max: u64,
     },
     /// An upload is larger than the scheduler allows.
-    #[error("the file has more than {max} bytes (scheduler.upload_bytes_max)")]
+    #[error("the file has more than {max} bytes")]
     UploadTooLarge {
         /// In bytes.
         max: u64,
@@ -118,9 +118,14 @@ fn new_reference(run: &RunId) -> String {
 
 /// Whether a text has the form of our references. Values also come from callers, who may have invented one.
 fn is_reference(text: &str) -> bool {
-    match text.split('/').collect::<Vec<_>>().as_slice() {
-        [RUNS, run, file] => run.parse::<RunId>().is_ok() && Uuid::try_parse(file).is_ok(),
-        _ => false,
+    run_of(text).is_some()
+}
+
+/// The run whose file a reference names; `None` for a text that is no reference.
+pub fn run_of(reference: &str) -> Option<RunId> {
+    match reference.split('/').collect::<Vec<_>>().as_slice() {
+        [RUNS, run, file] if Uuid::try_parse(file).is_ok() => run.parse().ok(),
+        _ => None,
     }
 }
 

@@ -27,6 +27,7 @@ pub mod redis;
 mod runs;
 mod shards;
 mod trigger;
+mod uploads;
 
 pub use annotations::{Annotation, AnnotationAdded, Annotations};
 pub use app_keys::{AppKey, KeyNote, Revoked};
@@ -57,6 +58,7 @@ pub use trigger::{
     DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
     shard_of,
 };
+pub use uploads::{UploadCharge, UploadCharged};
 
 use tidemill_wire::{VERSION, WireError};
 

@@ -9,8 +9,8 @@ use super::{
     Annotations, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact,
     DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, FromSchedule,
     KeyCost, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated,
-    Rating, Refusal, Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
-    unreadable_events,
+    Rating, Refusal, Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge,
+    UploadCharged, WaitingCall, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -283,6 +283,10 @@ pub trait Runs: Send + Sync {
     async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError>;
     /// Refuses a waiting order and informs the caller; `false` when it no longer waits.
     async fn refuse_call(&self, call: &WaitingCall, why: &Refusal) -> Result<bool, StoreError>;
+    /// Counts an upload for its app and its user, or refuses it.
+    async fn charge_upload(&self, it: &UploadCharge) -> Result<UploadCharged, StoreError>;
+    /// Notes that a run has files, before the first of them is stored; `false` when the run does not exist.
+    async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError>;
     /// The namespace's secret for form tokens: the first call stores `fresh`, later calls return it.
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError>;
     /// The namespace's salt for sealing secrets: the first call stores `fresh`, later calls return it.

@@ -27,11 +27,15 @@ pub async fn show(
     let record = find(&state, &app, id.run()?).await?;
     let record = record.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
     let (render, _) = renderer(&state, &record).await?;
-    let inputs = Json::Object(facts(&state, &record, &render).await?.inputs).to_string();
+    let facts = facts(&state, &record, &render).await?;
+    let inputs = Json::Object(facts.inputs).to_string();
     let mut outputs = record.outputs.clone();
     render.outputs(&mut outputs).await?;
     let withheld = state.submitter.withheld(&record, &render).await?;
     clean_outputs(render.features(), withheld.as_deref(), &mut outputs);
+    if let Some(links) = &facts.links {
+        links.fill(outputs.values_mut());
+    }
     Ok(JsonBody(json!({
         "id": record.id.to_string(),
         "workflow_id": record.workflow_id(),

@@ -61,6 +61,7 @@ pub async fn submit(
             inputs: take_object(&mut map, "inputs")?.unwrap_or_default(),
         },
         key: None,
+        app: Some(app.id.clone()),
     };
     let now = state.store.time().await?;
     let (run, pause) = waiting(&state, &app, &token, now).await?;

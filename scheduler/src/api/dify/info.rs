@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Value as Json, json};
-use tidemill_common::config::SchedulerConfig;
 use tidemill_common::dsl::features::{ServedFeatures, not_served};
 use tidemill_common::graph::Graph;
 use tidemill_common::store::App;
@@ -19,12 +18,8 @@ use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::etag::tagged;
+use crate::api::upload_limits::system_parameters;
 use crate::workflows::Workflow;
-
-/// Bytes of a megabyte, in which Dify counts the sizes of files.
-const MEGABYTE: u64 = 1024 * 1024;
-/// Dify's number of files in a workflow, which its front ends offer.
-const WORKFLOW_FILES: u64 = 10;
 
 /// The app's name, mode and description.
 ///
@@ -74,7 +69,7 @@ pub async fn parameters(
         "file_upload": feature("file_upload", json!({"image": {
             "enabled": false, "number_limits": 3, "detail": "high", "transfer_methods": ["remote_url", "local_file"],
         }})),
-        "system_parameters": system_parameters(&state.config.scheduler),
+        "system_parameters": system_parameters(&state.config),
     });
     Ok(tagged(&headers, shown))
 }
@@ -122,16 +117,4 @@ fn feature(graph: &Graph, served: ServedFeatures, name: &str, absent: Json) -> J
         return json!({"enabled": false});
     }
     graph.features.get(name).filter(|given| !given.is_null()).cloned().unwrap_or(absent)
-}
-
-/// The sizes of files that are taken, in megabytes.
-fn system_parameters(config: &SchedulerConfig) -> Json {
-    let megabytes = config.upload_bytes_max / MEGABYTE;
-    json!({
-        "image_file_size_limit": megabytes,
-        "video_file_size_limit": megabytes,
-        "audio_file_size_limit": megabytes,
-        "file_size_limit": megabytes,
-        "workflow_file_upload_limit": WORKFLOW_FILES,
-    })
 }

@@ -5,13 +5,16 @@ use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 
 use super::user_conversation::UserConversation;
-use super::{check_chat, given, limit_in, message_fields, renderer, user_in_or_default};
+use super::{
+    check_chat, given, limit_in, links, message_fields, message_files, renderer, user_in_or_default,
+};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::Params;
 use crate::background::turns;
 use crate::runs::end_user;
+use crate::runs::file_links::FileLinks;
 use crate::runs::forms::FormTokens;
 
 /// The parent id of every message. Conversations over Dify's API have no branches, and Dify says so by this id.
@@ -52,16 +55,23 @@ pub async fn list(
     let ratings = state.store.ratings(user_conversation.of.shard, &user_conversation.of.id, &ids).await?;
     let ratings = ratings.into_iter().map(|text| text.and_then(|text| serde_json::from_str(&text).ok()));
     let tokens = state.forms.tokens(&*state.store).await?;
+    let links = links(&state).await?;
     let data: Vec<Json> = page
         .iter()
         .zip(ratings)
-        .map(|(turn, rating)| to_json(&user_conversation.of.id, turn, rating, &tokens))
+        .map(|(turn, rating)| to_json(&user_conversation.of.id, turn, rating, &tokens, &links))
         .collect();
     Ok(JsonBody(json!({"limit": limit, "has_more": begin > 0, "data": data})))
 }
 
 /// A message with every field of Dify's, in its order.
-fn to_json(conversation: &str, turn: &Json, rating: Option<Json>, tokens: &FormTokens) -> Json {
+fn to_json(
+    conversation: &str,
+    turn: &Json,
+    rating: Option<Json>,
+    tokens: &FormTokens,
+    links: &FileLinks,
+) -> Json {
     let or = |key: &str, default: Json| turn.get(key).cloned().unwrap_or(default);
     let error =
         |error: &Json| format!("Run failed: {}", end_user::error_text(error.as_str().unwrap_or_default()));
@@ -83,7 +93,7 @@ fn to_json(conversation: &str, turn: &Json, rating: Option<Json>, tokens: &FormT
         "retriever_resources": message_fields::resources(turn),
         "created_at": turn["created_at"],
         "agent_thoughts": or("thoughts", json!([])),
-        "message_files": or("files", json!([])),
+        "message_files": message_files::of(turn, links),
         "message_tokens": usage.prompt,
         "answer_tokens": usage.completion,
         "provider_response_latency": or("seconds", 0.0.into()),

@@ -13,11 +13,13 @@ pub mod end_users;
 pub(super) mod event_ids;
 pub mod events;
 pub mod feedback;
+pub mod files;
 pub mod form;
 pub mod index;
 pub mod info;
 pub mod logs;
 mod message_fields;
+mod message_files;
 pub mod messages;
 mod parameters;
 mod replay;
@@ -46,6 +48,7 @@ use tidemill_common::wire;
 use super::ApiState;
 use super::error::ApiError;
 use super::request::Params;
+use crate::runs::file_links::FileLinks;
 use crate::runs::projection::{ChatFacts, FormsOfRun, RunFacts, Totals};
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
@@ -209,6 +212,7 @@ async fn renderer(state: &ApiState, record: &RunRecord) -> Result<(Renderer, Arc
 async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Result<RunFacts, ApiError> {
     let mut inputs = record.inputs_with_sys();
     render.named(&mut inputs).await?;
+    let tokens = state.forms.tokens(&*state.store).await?;
     let simple = render.graph().front.mode;
     let is_message = record.mode == AppMode::Chat.name() || simple == Some(SimpleMode::Completion);
     let chat = record.conversation_id.clone().filter(|_| is_message);
@@ -221,8 +225,14 @@ async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Resul
         end_user_id: record.end_user_id(),
         inputs,
         created_at: record.created_at.seconds(),
-        forms: Some(FormsOfRun { run: record.id, tokens: state.forms.tokens(&*state.store).await? }),
+        links: Some(FileLinks::new(tokens.clone(), &state.config.uploads)),
+        forms: Some(FormsOfRun { run: record.id, tokens }),
     })
+}
+
+/// Signs URLs of files.
+async fn links(state: &ApiState) -> Result<FileLinks, ApiError> {
+    Ok(FileLinks::new(state.forms.tokens(&*state.store).await?, &state.config.uploads))
 }
 
 /// The counts of a waiting run, from its state: its record has none before its end.

@@ -22,6 +22,8 @@ use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, Params};
 use crate::submit::conversation::{fitting, kept_value};
+use crate::submit::files;
+use crate::submit::uploads::Owner;
 
 /// The longest name in the filter, in characters, as on Dify.
 const NAME_CHARS_MAX: usize = 255;
@@ -85,6 +87,8 @@ pub async fn set(
     let mut defined = workflow.graph.conversation.iter();
     let variable = defined.find(|variable| id_of(variable).eq_ignore_ascii_case(&variable_id));
     let variable = variable.ok_or_else(no_variable)?;
+    let owner = Owner { app: Some(&app.id), user: &user };
+    state.submitter.check_files(files::runs_of([&value]), owner).await?;
     let segment = fitting(variable, &value).ok_or_else(|| mismatch(variable, &value))?;
     let (size, max) = (value.to_string().len(), state.config.run.variable_bytes_max);
     if size > max {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::trigger_webhook::{Body, ContentType};
+use tidemill_common::value::file_name::{FileFacts, Known};
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY};
 
 use crate::api::error::ApiError;
@@ -96,6 +97,9 @@ async fn multipart(header: &str, bytes: Bytes) -> Result<(Body, Vec<Upload>), Ap
             Some(filename) if filename.is_empty() => {}
             Some(filename) => {
                 let media_type = media_type.unwrap_or_else(|| ContentType::Binary.name().into());
+                // Nodes send the name on, so it must not lead to another folder.
+                let known = Known { given_name: Some(&filename), ..Known::default() };
+                let filename = FileFacts::of(known).name.unwrap_or_else(|| WHOLE.to_owned());
                 uploads.push(Upload { name, filename, media_type, bytes });
             }
             None => fields.push((name, text(&bytes))),
@@ -149,15 +153,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_multipart_body_becomes_fields_and_files() {
-        let body = "--b\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name=\"photo\"; filename=\"cat.PNG\"\r\nContent-Type: image/png\r\n\r\nPNG\r\n--b\r\nContent-Disposition: form-data; name=\"none\"; filename=\"\"\r\n\r\n\r\n--b--\r\n";
+        let body = "--b\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name=\"photo\"; filename=\"../../x/cat.PNG\"\r\nContent-Type: image/png\r\n\r\nPNG\r\n--b\r\nContent-Disposition: form-data; name=\"none\"; filename=\"\"\r\n\r\n\r\n--b--\r\n";
         let header = Some("multipart/form-data; boundary=b");
         let (read_body, uploads) = read(ContentType::Multipart, header, Bytes::from(body)).await.unwrap();
         let fields = vec![("n".to_string(), "1".to_string())];
         assert_eq!(read_body, Body::Form { fields, files: vec!["photo".into()] });
         let file = uploads[0].file("runs/x/y");
         assert_eq!(
-            (&file["type"], &file["extension"], &file["size"]),
-            (&json!("image"), &json!(".png"), &json!(3))
+            json!([file["type"], file["extension"], file["size"], file["filename"]]),
+            json!(["image", ".png", 3, "cat.PNG"])
         );
         let broken = read(ContentType::Multipart, Some("multipart/form-data"), Bytes::from(body)).await;
         assert_eq!(broken.unwrap_err().status(), 400);

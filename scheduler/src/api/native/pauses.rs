@@ -54,6 +54,7 @@ pub async fn send(
         content: read_answer(&mut map)?,
         key: take_key(&mut map)?,
         answered_by: take_text(&mut map, "answered_by")?,
+        app: None,
     };
     nothing_left(&map)?;
     let known: Option<Pause> =

@@ -17,7 +17,7 @@ use tidemill_common::store::{
     Fleet, Following, KeyCost, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation,
     Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked,
     RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges, TriggerState,
-    WaitingCall,
+    UploadCharge, UploadCharged, WaitingCall,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -318,6 +318,12 @@ impl Runs for FakeStore {
     async fn conversation(&self, shard: ShardId, id: &str) -> Result<HashMap<String, String>, StoreError> {
         let kept = self.lock().conversations.get(id).cloned();
         Ok(kept.filter(|(of, _)| *of == shard).map(|(_, fields)| fields).unwrap_or_default())
+    }
+    async fn charge_upload(&self, _it: &UploadCharge) -> Result<UploadCharged, StoreError> {
+        Ok(UploadCharged::Taken)
+    }
+    async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError> {
+        Ok(self.lock().fields.contains_key(&run))
     }
     async fn form_secret(&self, _fresh: &str) -> Result<String, StoreError> {
         Ok("secret".into())

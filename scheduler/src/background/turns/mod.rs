@@ -172,6 +172,12 @@ pub(crate) async fn turn(
     if let Some(files) = files {
         turn["files"] = files.clone().into();
     }
+    if record.status.is_over() {
+        let files = output::answer_files(render, &record.outputs).await?;
+        if !files.is_empty() {
+            turn["answer_files"] = files.into();
+        }
+    }
     // A message without model calls, forms or sources keeps none of these fields.
     let usage = output.usage();
     if usage["total_tokens"] != 0 {

@@ -4,10 +4,12 @@ use serde_json::{Value as Json, json};
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::store::{Runs, StoreError};
+use tidemill_common::value::{JsonMap, SegmentType, Stored};
+use tidemill_common::wire::codec::value::stored_from_json;
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use crate::runs::pauses::Pause;
-use crate::runs::projection::{Moderated, ShownText, Sources, Thoughts, Usage};
+use crate::runs::projection::{Moderated, ShownText, Sources, Thoughts, Usage, files};
 use crate::runs::render::Renderer;
 
 /// Events read at once.
@@ -88,6 +90,19 @@ impl ShownOutput {
             "submitted_data": part("submitted_data"),
         });
     }
+}
+
+/// The files among the outputs of a run. Reads nothing where there is none.
+pub(super) async fn answer_files(render: &Renderer, outputs: &JsonMap) -> Result<Vec<Json>, StoreError> {
+    let may_hold_files = |value: &Json| match stored_from_json(value.clone()) {
+        Ok(Stored::Inline(segment)) => segment.value.is_object() || segment.value.is_array(),
+        Ok(Stored::Blob(blob)) => matches!(blob.ty, SegmentType::File | SegmentType::ArrayFile),
+        Ok(Stored::Item { .. } | Stored::Secret(_)) | Err(_) => false,
+    };
+    let files = outputs.iter().filter(|(_, value)| !value.is_string() && may_hold_files(value));
+    let mut files: JsonMap = files.map(|(name, value)| (name.clone(), value.clone())).collect();
+    render.outputs(&mut files).await?;
+    Ok(files::among(&Json::Object(files)))
 }
 
 /// Reads all events of a run so far.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::runs::answered::AnsweredBy;
 use crate::runs::end_user;
 use crate::runs::projection::usage::Usage;
-use crate::runs::projection::{Projection, field, files, text};
+use crate::runs::projection::{Projection, field, text};
 
 /// The message that a run answers. Its id is the run's id.
 #[derive(Debug, Clone, Default)]
@@ -171,7 +171,7 @@ impl Projection {
     }
 
     pub(super) fn message_end(&self, chat: &ChatFacts, record: &EventRecord) -> Json {
-        let files = files::among(&field(record, "outputs", json!({})));
+        let (_, files) = self.with_files(field(record, "outputs", json!({})));
         let fields = json!({"id": self.run.id, "metadata": self.metadata(), "files": files});
         self.of_message(chat, "message_end", fields)
     }

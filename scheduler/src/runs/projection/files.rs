@@ -1,10 +1,25 @@
-//! Finds the files in outputs.
+//! Finds the files in outputs, and gives them URLs.
 
 use serde_json::Value as Json;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY};
 
+use super::Projection;
+
+impl Projection {
+    /// Outputs in which files have URLs, and all these files.
+    pub(super) fn with_files(&self, mut outputs: Json) -> (Json, Vec<Json>) {
+        let files = among(&outputs);
+        match (&self.run.links, outputs.as_object_mut()) {
+            (Some(links), Some(values)) if !files.is_empty() => links.fill(values.values_mut()),
+            _ => return (outputs, files),
+        }
+        let files = among(&outputs);
+        (outputs, files)
+    }
+}
+
 /// Returns all files among the values of an object, alone or in lists, as Dify looks for them.
-pub(super) fn among(outputs: &Json) -> Vec<Json> {
+pub(crate) fn among(outputs: &Json) -> Vec<Json> {
     let values = outputs.as_object().into_iter().flat_map(|map| map.values());
     values
         .flat_map(|value| match value {

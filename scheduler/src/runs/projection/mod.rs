@@ -4,7 +4,7 @@
 mod chat;
 mod container;
 mod enclosing;
-mod files;
+pub(crate) mod files;
 mod moderated;
 mod names;
 mod node;
@@ -28,6 +28,7 @@ use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use crate::runs::answered::AnsweredBy;
+use crate::runs::file_links::FileLinks;
 use crate::runs::projection::chat::Gathered;
 pub use crate::runs::projection::chat::{ChatFacts, ChatFailure, Sources};
 pub(crate) use crate::runs::projection::moderated::{Moderated, clean_outputs};
@@ -58,6 +59,8 @@ pub struct RunFacts {
     pub chat: Option<ChatFacts>,
     /// Creates the tokens of the run's forms; with `None` tokens are empty.
     pub forms: Option<FormsOfRun>,
+    /// Signs URLs of files; with `None` files of runs have none.
+    pub links: Option<FileLinks>,
 }
 
 /// Follows the events of one run and returns Dify's payloads for each.

@@ -9,7 +9,7 @@ use tidemill_common::wire::expand::of_child;
 use crate::runs::end_user;
 use crate::runs::projection::container::{is_container, is_hidden};
 use crate::runs::projection::enclosing::EnclosingContainers;
-use crate::runs::projection::{Projection, field, files, text};
+use crate::runs::projection::{Projection, field, text};
 
 /// The output with the error of a node whose failure was handled.
 const ERROR_MESSAGE: &str = "error_message";
@@ -90,8 +90,7 @@ impl Projection {
         let at = |key: &str| record.data.get(key).and_then(Json::as_f64);
         let finished_at = at("finished_at").unwrap_or(record.ts as f64 / 1000.0);
         let started_at = at("start_at").unwrap_or(finished_at);
-        let outputs = outputs(node, record);
-        let files = files::among(&outputs);
+        let (outputs, files) = self.with_files(outputs(node, record));
         let is_failure = !["succeeded", "paused"].contains(&status);
         json!({
             "id": text(record, "id"),

@@ -5,7 +5,7 @@ use tidemill_common::machine::state::run::{RunState, RunStatus};
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use crate::runs::end_user;
-use crate::runs::projection::{Projection, field, files, text};
+use crate::runs::projection::{Projection, field, text};
 use crate::runs::record::RunRecord;
 
 /// The reason of a start after a pause.
@@ -59,8 +59,7 @@ impl Projection {
             _ => (RunStatus::Failed, field(record, "error", Json::Null)),
         };
         let error = end_user::error(error);
-        let outputs = field(record, "outputs", json!({}));
-        let files = files::among(&outputs);
+        let (outputs, files) = self.with_files(field(record, "outputs", json!({})));
         let data = json!({
             "id": self.run.id,
             "workflow_id": self.run.workflow_id,

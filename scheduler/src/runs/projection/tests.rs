@@ -22,6 +22,7 @@ fn projection() -> Projection {
         answered_by: None,
         inputs: json!({"name": "Ada", "sys.user_id": "u"}).as_object().cloned().unwrap(),
         created_at: 1_700_000_000,
+        links: None,
         forms: None,
     };
     Projection::new(run, fixtures::graph())

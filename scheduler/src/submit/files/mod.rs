@@ -4,18 +4,21 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::files::UploadId;
-use tidemill_common::nodes::start::InputField;
+use tidemill_common::nodes::start::{FileRules, InputField};
 use tidemill_common::value::file_name::{FileFacts, Known, UNKNOWN_EXTENSION};
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap};
 use uuid::Uuid;
 
+pub(crate) use self::stored::runs_of;
 use super::remote_files::Answers;
 use super::{SubmitError, uploads};
+
+mod stored;
 
 const TRANSFER_METHODS: [&str; 4] = ["remote_url", "local_file", "tool_file", "datasource_file"];
 
 /// Dify's message for an upload that does not exist, or is another user's.
-pub(super) const NO_UPLOAD: &str = "Invalid upload file";
+pub(crate) const NO_UPLOAD: &str = "Invalid upload file";
 const MISTYPED: &str = "Detected file type does not match the specified type. Please verify the file.";
 
 /// The URL of a file whose server must be asked what it is, or `None` if the mapping knows or is not a remote file.
@@ -26,10 +29,15 @@ pub(crate) fn to_ask(mapping: &JsonMap) -> Option<&str> {
     url.filter(|_| text("transfer_method") == Some("remote_url") && !knows)
 }
 
-/// The id of the upload that a mapping names.
-pub(super) fn upload_id(mapping: &JsonMap) -> Option<UploadId> {
-    let id = text(mapping, "upload_file_id").filter(|_| !is_object(mapping))?;
+/// The id of the upload that a mapping names. A file object of an earlier run names it as `related_id`.
+pub(crate) fn upload_id(mapping: &JsonMap) -> Option<UploadId> {
+    let id = text(mapping, "upload_file_id").or_else(|| text(mapping, "related_id"))?;
     (text(mapping, "transfer_method") == Some("local_file")).then(|| id.parse().ok()).flatten()
+}
+
+/// Returns true for a file object whose upload is still there: the run then gets its own copy of it.
+fn is_upload(mapping: &JsonMap, answers: &Answers) -> bool {
+    upload_id(mapping).is_some_and(|id| answers.uploads().is_some_and(|uploads| uploads.contains_key(&id)))
 }
 
 /// A text of a mapping; an empty one counts as absent.
@@ -44,18 +52,29 @@ pub(super) fn of_field(
     answers: &Answers,
 ) -> Result<JsonMap, SubmitError> {
     // A file object from the outputs of another run is accepted.
-    if is_object(mapping) {
-        return Ok(completed(mapping, answers));
+    if is_object(mapping) && !is_upload(mapping, answers) {
+        let object = completed(mapping, answers);
+        // What a tool has made was not chosen by a person; Dify does not check it.
+        let is_checked = answers.are_for_a_client() && text(&object, "transfer_method") != Some("tool_file");
+        return if is_checked { allowed(field.rules(), object) } else { Ok(object) };
     }
     let mut file = file(mapping, answers)?;
-    let is_typed = text(mapping, "type").is_some();
-    let takes = |kind: &str| field.allowed_file_types.iter().any(|allowed| allowed == kind);
-    // A form with types of its own gives its files that type. A client that gives none leaves it to the form.
-    if !is_typed && takes("custom") && !text(&file, "type").is_some_and(takes) {
+    choose_type(&field.allowed_file_types, mapping, &mut file);
+    allowed(field.rules(), file)
+}
+
+/// A form with types of its own gives its files that type. A client that gives none leaves it to the form.
+fn choose_type(types: &[String], mapping: &JsonMap, file: &mut JsonMap) {
+    let takes = |kind: &str| types.iter().any(|allowed| allowed == kind);
+    if text(mapping, "type").is_none() && takes("custom") && !text(file, "type").is_some_and(takes) {
         file.insert("type".into(), "custom".into());
     }
+}
+
+/// Refuses a file that breaks a rule.
+fn allowed(rules: FileRules<'_>, file: JsonMap) -> Result<JsonMap, SubmitError> {
     let about = |key: &str| text(&file, key).unwrap_or_default();
-    match field.refusal(about("type"), about("extension"), about("transfer_method")) {
+    match rules.refusal(about("type"), about("extension"), about("transfer_method")) {
         // Dify's words end with the name.
         Some(rule) => refuse(format!("File validation failed for file: {}: {rule}", about("filename"))),
         None => Ok(file),
@@ -77,7 +96,25 @@ pub(super) fn of_request(
         mapping.get("transfer_method").and_then(Json::as_str).is_some_and(|m| TRANSFER_METHODS.contains(&m))
     };
     let mappings = mappings.iter().filter_map(Json::as_object).filter(known);
-    let files: Vec<JsonMap> = mappings.map(|mapping| file(mapping, answers)).collect::<Result<_, _>>()?;
+    let texts = |key: &str| -> Vec<String> {
+        let list = upload.and_then(|upload| upload.get(key)).and_then(Json::as_array).into_iter().flatten();
+        list.filter_map(Json::as_str).map(str::to_owned).collect()
+    };
+    let (types, extensions) = (texts("allowed_file_types"), texts("allowed_file_extensions"));
+    let methods = texts("allowed_file_upload_methods");
+    let rules = FileRules {
+        name: "files",
+        types: &types,
+        extensions: &extensions,
+        methods: &methods,
+        methods_count_for_images: true,
+    };
+    let read = |mapping| {
+        let mut file = file(mapping, answers)?;
+        choose_type(&types, mapping, &mut file);
+        allowed(rules, file)
+    };
+    let files: Vec<JsonMap> = mappings.map(read).collect::<Result<_, _>>()?;
     let images = files.iter().filter(|file| file.get("type").and_then(Json::as_str) == Some("image")).count();
     for (count, max, what) in [
         (files.len(), number("/number_limits"), "Number of files"),
@@ -97,7 +134,7 @@ pub(super) fn are_enabled(features: &JsonMap) -> bool {
 
 /// Reads a file in a person's answer to a form, or in a value for a variable. The caller checks it against its field.
 pub(crate) fn of_answer(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
-    if is_object(mapping) {
+    if is_object(mapping) && !is_upload(mapping, answers) {
         return Ok(completed(mapping, answers));
     }
     file(mapping, answers)
@@ -190,9 +227,8 @@ fn file(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
 
 /// The file object of an upload. The run adopts the file when it is created.
 fn uploaded(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
-    let given = text(mapping, "upload_file_id");
-    let Some(id) = given.and_then(|id| id.parse::<UploadId>().ok()) else {
-        return not_here("local_file", given);
+    let Some(id) = upload_id(mapping) else {
+        return not_here("local_file", text(mapping, "upload_file_id"));
     };
     let Some(upload) = answers.uploads().and_then(|uploads| uploads.get(&id)) else {
         return refuse(NO_UPLOAD);

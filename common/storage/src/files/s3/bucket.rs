@@ -21,6 +21,8 @@ const NAME: &str = "bucket";
 /// Names in one page of a listing.
 const PAGE: usize = 2;
 const BODY_BYTES_MAX: usize = 16 << 20;
+/// A key under which the number of objects that are not complete is read.
+pub(super) const UNFINISHED: &str = "unfinished";
 const DATE: &str = "Wed, 01 Jan 2025 00:00:00 GMT";
 
 /// The objects by key, and the accepted credentials.
@@ -28,17 +30,63 @@ pub(super) struct Bucket {
     id: String,
     secret: String,
     objects: Mutex<BTreeMap<String, Bytes>>,
+    /// Objects that come in parts, by the id of their upload.
+    unfinished: Mutex<BTreeMap<String, Vec<Bytes>>>,
 }
 
 impl Bucket {
     /// Serves an empty bucket until the test's runtime ends. Returns the endpoint.
     pub(super) async fn serve(id: &str, secret: &str) -> String {
-        let bucket = Self { id: id.into(), secret: secret.into(), objects: Mutex::default() };
+        let bucket = Self {
+            id: id.into(),
+            secret: secret.into(),
+            objects: Mutex::default(),
+            unfinished: Mutex::default(),
+        };
         let app = Router::new().fallback(answer).with_state(Arc::new(bucket));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, app).await });
         endpoint
+    }
+
+    /// A request about an object that comes in parts. The parts come in their order.
+    fn in_parts(&self, method: &Method, key: &str, query: &str, body: &Bytes) -> Option<Response> {
+        let mut unfinished = self.unfinished.lock().unwrap();
+        let begins = query.split('&').any(|pair| pair.split('=').next() == Some("uploads"));
+        if method == Method::GET && key == UNFINISHED {
+            let count = Bytes::from(unfinished.len().to_string());
+            return Some((facts(&count), count).into_response());
+        }
+        if method == Method::POST && begins {
+            let id = format!("upload-{}", unfinished.len());
+            unfinished.insert(id.clone(), Vec::new());
+            let answer = format!(
+                "<?xml version=\"1.0\"?><InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
+            );
+            return Some(answer.into_response());
+        }
+        let id = query.split('&').find_map(|pair| pair.strip_prefix("uploadId="))?;
+        match *method {
+            Method::PUT => {
+                unfinished.get_mut(id)?.push(body.clone());
+                Some(facts(body).into_response())
+            }
+            Method::POST => {
+                let whole = unfinished.remove(id)?.concat();
+                let etag = hash(&whole);
+                self.objects.lock().unwrap().insert(key.into(), whole.into());
+                let answer = format!(
+                    "<?xml version=\"1.0\"?><CompleteMultipartUploadResult><ETag>{etag}</ETag></CompleteMultipartUploadResult>"
+                );
+                Some(answer.into_response())
+            }
+            Method::DELETE => {
+                unfinished.remove(id)?;
+                Some(StatusCode::NO_CONTENT.into_response())
+            }
+            _ => None,
+        }
     }
 
     /// Whether the secret signed the request and its body.
@@ -80,6 +128,10 @@ async fn answer(State(bucket): State<Arc<Bucket>>, request: Request) -> Response
     let (name, key) = path.split_once('/').unwrap_or((path, ""));
     if name != NAME {
         return refused(StatusCode::NOT_FOUND, "NoSuchBucket");
+    }
+    let query = head.uri.query().unwrap_or("").to_owned();
+    if let Some(answer) = bucket.in_parts(&head.method, key, &query, &body) {
+        return answer;
     }
     let mut objects = bucket.objects.lock().unwrap();
     match head.method {

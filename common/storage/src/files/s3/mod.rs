@@ -1,8 +1,10 @@
 //! Files in a bucket of S3, or of a compatible service (MinIO, Ceph, R2, Garage, …).
 //!
 //! Credentials come from `[files]`, else from the sources that AWS tools use: `AWS_ACCESS_KEY_ID` and related
-//! variables, a web identity, or the role of a task or machine. Each file is written by one request: its size
-//! is bounded, and the parts of an unfinished multipart upload could not be found for removal.
+//! variables, a web identity, or the role of a task or machine. A file of a node is written by one request: its size
+//! is bounded. A large upload is written [in parts](parts).
+
+mod parts;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use object_store::path::Path;
 use object_store::{ClientOptions, Error, ObjectStore, ObjectStoreExt, RetryConfig};
 
 use super::config::FilesConfig;
-use super::uploads::{self, Pieces, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
+use super::uploads::{self, Content, Pieces, Place, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
 use super::{Files, FilesError, RUNS, is_reference, new_reference};
 use tidemill_base::ids::RunId;
 
@@ -176,18 +178,20 @@ impl Files for S3 {
 
 #[async_trait]
 impl Uploads for S3 {
-    async fn receive(&self, id: UploadId, mut pieces: Pieces<'_>, max: u64) -> Result<u64, FilesError> {
-        let mut bytes = Vec::new();
-        while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(FilesError::Broken)?;
-            if bytes.len() as u64 + piece.len() as u64 > max {
-                return Err(FilesError::UploadTooLarge { max });
-            }
-            bytes.extend_from_slice(&piece);
-        }
-        let size = bytes.len() as u64;
-        self.store.put(&self.path(&id.path()?), bytes.into()).await.map_err(failed)?;
-        Ok(size)
+    async fn receive(&self, id: UploadId, pieces: Pieces<'_>, max: u64) -> Result<u64, FilesError> {
+        parts::receive(&*self.store, &self.path(&id.path()?), pieces, max).await
+    }
+
+    async fn forget(&self, id: UploadId) -> Result<(), FilesError> {
+        self.delete(vec![self.path(&id.record_path()?), self.path(&id.path()?)]).await
+    }
+
+    async fn content(&self, place: Place<'_>) -> Result<Content, FilesError> {
+        let path = place.path()?;
+        let found = self.store.get(&self.path(&path)).await;
+        let found = found.map_err(|error| missing_or(error, &place.to_string()))?;
+        let size = found.meta.size;
+        Ok(Content { size, pieces: found.into_stream().map_err(Into::into).boxed() })
     }
 
     async fn record(&self, upload: &Upload) -> Result<(), FilesError> {

@@ -1,9 +1,11 @@
 //! Tests settings, errors and files of a bucket against [`Bucket`], which checks every signature.
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, UNFINISHED};
 use super::*;
 use crate::files;
+use futures_util::stream;
 use tidemill_base::ids::ShardId;
+use tidemill_base::limits::UPLOAD_PART_BYTES;
 
 const ID: &str = "id";
 const SECRET: &str = "hush";
@@ -121,6 +123,56 @@ async fn uploads_are_kept_adopted_and_expire() {
         files::uploads::tests::contract(&*uploads, &*files::open(&config).unwrap()).await;
         files::uploads::tests::failures(&*uploads).await;
     }
+}
+
+/// The number of objects whose parts wait in the bucket.
+async fn unfinished(bucket: &S3) -> Bytes {
+    bucket.get(UNFINISHED, 99).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_large_upload_comes_in_parts_and_a_failed_one_leaves_none() {
+    let config = at(&Bucket::serve(ID, SECRET).await, "s3://bucket");
+    let bucket = S3::at("bucket", &config).unwrap();
+    let piece = Bytes::from(vec![7; UPLOAD_PART_BYTES / 2 + 1]);
+    let come = |pieces: usize| {
+        let piece = piece.clone();
+        stream::iter((0..pieces).map(move |_| Ok(piece.clone())))
+    };
+    let size = 5 * piece.len() as u64;
+    let id = UploadId::generate();
+    assert_eq!(bucket.receive(id, come(5).boxed(), size).await.unwrap(), size);
+    assert_eq!(bucket.content(Place::Upload(id)).await.unwrap().size, size);
+    assert_eq!(unfinished(&bucket).await, "0");
+
+    let refused = bucket.receive(UploadId::generate(), come(5).boxed(), size - 1).await;
+    assert!(matches!(refused, Err(FilesError::UploadTooLarge { .. })), "{refused:?}");
+    assert_eq!(unfinished(&bucket).await, "0");
+    let breaks = come(3).chain(stream::iter([Err("gone".into())]));
+    let broken = bucket.receive(UploadId::generate(), breaks.boxed(), size).await;
+    assert!(matches!(broken, Err(FilesError::Broken(_))), "{broken:?}");
+    assert_eq!(unfinished(&bucket).await, "0");
+
+    // A client that is gone: its future is dropped between two pieces.
+    let (began, has_begun) = tokio::sync::oneshot::channel();
+    let sends_no_more = stream::once(async move {
+        let _ = began.send(());
+        std::future::pending().await
+    });
+    let pieces = come(3).chain(sends_no_more).boxed();
+    tokio::select! {
+        biased;
+        _ = bucket.receive(UploadId::generate(), pieces, size) => panic!("it is not complete"),
+        _ = has_begun => {}
+    }
+    let mut left = unfinished(&bucket).await;
+    for _ in 0..100 {
+        if left == "0" {
+            break;
+        }
+        left = unfinished(&bucket).await;
+    }
+    assert_eq!(left, "0");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{FilesConfig, FilesError, Folder, S3};
+use super::{FilesConfig, FilesError, Folder, S3, is_reference};
 use tidemill_base::ids::RunId;
 
 /// The prefix of all uploads.
@@ -95,11 +95,48 @@ pub struct Upload {
     pub created_at: i64,
 }
 
+/// A stored file.
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'a> {
+    /// The bytes of an upload.
+    Upload(UploadId),
+    /// A file of a run, by its reference.
+    OfRun(&'a str),
+}
+
+/// The bytes of a stored file, as they are read.
+pub struct Content {
+    /// Their number.
+    pub size: u64,
+    /// An error ends them.
+    pub pieces: Pieces<'static>,
+}
+
+impl Place<'_> {
+    /// The path in the storage. A text that is no reference names nothing.
+    pub(super) fn path(self) -> Result<String, FilesError> {
+        match self {
+            Self::Upload(id) => id.path(),
+            Self::OfRun(reference) if is_reference(reference) => Ok(reference.to_owned()),
+            Self::OfRun(reference) => Err(FilesError::Missing(reference.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Upload(id) => id.fmt(f),
+            Self::OfRun(reference) => f.write_str(reference),
+        }
+    }
+}
+
 /// A storage for uploads.
 #[async_trait]
 pub trait Uploads: fmt::Debug + Send + Sync {
-    /// Stores the bytes of an upload, and returns their number. If it fails, nothing is left. A folder receives them piece by
-    /// piece; a bucket gets them in one request, so at most `max` are in memory.
+    /// Stores the bytes of an upload as they come, and returns their number. If it fails or its future is dropped, nothing is
+    /// left. At most [`UPLOAD_PART_BYTES`](tidemill_base::limits::UPLOAD_PART_BYTES) are in memory.
     ///
     /// # Errors
     /// [`FilesError::UploadTooLarge`], [`FilesError::Broken`] with the error of the pieces, or that of the storage.
@@ -110,6 +147,18 @@ pub trait Uploads: fmt::Debug + Send + Sync {
     /// # Errors
     /// Those of the storage.
     async fn record(&self, upload: &Upload) -> Result<(), FilesError>;
+
+    /// Removes an upload: its record, then its bytes. Missing files are not an error.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    async fn forget(&self, id: UploadId) -> Result<(), FilesError>;
+
+    /// Opens a stored file to read it piece by piece.
+    ///
+    /// # Errors
+    /// [`FilesError::Missing`], or that of the storage.
+    async fn content(&self, place: Place<'_>) -> Result<Content, FilesError>;
 
     /// Finds the record of an upload.
     ///

@@ -30,6 +30,12 @@ fn old_id() -> UploadId {
     UploadId(uuid::Builder::from_unix_timestamp_millis(1000, &[7; 10]).into_uuid())
 }
 
+async fn content(uploads: &dyn Uploads, place: Place<'_>) -> Result<(u64, Vec<u8>), FilesError> {
+    let content = uploads.content(place).await?;
+    let pieces: Vec<Bytes> = content.pieces.map(Result::unwrap).collect().await;
+    Ok((content.size, pieces.concat()))
+}
+
 pub(in crate::files) async fn contract(uploads: &dyn Uploads, files: &dyn Files) {
     let run = RunId::generate(ShardId(1));
     let id = UploadId::generate();
@@ -40,7 +46,15 @@ pub(in crate::files) async fn contract(uploads: &dyn Uploads, files: &dyn Files)
     uploads.record(&record(id)).await.unwrap();
     assert_eq!(uploads.find(id).await.unwrap(), record(id));
 
+    assert_eq!(content(uploads, Place::Upload(id)).await.unwrap(), (5, b"12345".to_vec()));
+
     let reference = uploads.adopt(id, &run).await.unwrap();
+    assert_eq!(content(uploads, Place::OfRun(&reference)).await.unwrap(), (5, b"12345".to_vec()));
+    let path = id.path().unwrap();
+    let nothing = [Place::OfRun("../x"), Place::OfRun(&path), Place::Upload(UploadId::generate())];
+    for place in nothing {
+        assert!(matches!(content(uploads, place).await, Err(FilesError::Missing(_))), "{place}");
+    }
     let twice = uploads.adopt(id, &run).await.unwrap();
     assert_ne!(reference, twice);
     assert_eq!(files.read(&reference, 5).await.unwrap(), "12345");
@@ -52,6 +66,15 @@ pub(in crate::files) async fn contract(uploads: &dyn Uploads, files: &dyn Files)
     let other = UploadId::generate();
     assert!(matches!(uploads.adopt(other, &run).await, Err(FilesError::Missing(_))));
     assert!(matches!(uploads.find(UploadId(Uuid::new_v4())).await, Err(FilesError::Missing(_))));
+
+    let forgotten = UploadId::generate();
+    uploads.receive(forgotten, pieces(&["1"]), 1).await.unwrap();
+    uploads.record(&record(forgotten)).await.unwrap();
+    for _ in 0..2 {
+        uploads.forget(forgotten).await.unwrap();
+    }
+    assert!(matches!(uploads.find(forgotten).await, Err(FilesError::Missing(_))));
+    assert!(matches!(content(uploads, Place::Upload(forgotten)).await, Err(FilesError::Missing(_))));
 
     expiry(uploads).await;
     // What the run has adopted stays without the upload.

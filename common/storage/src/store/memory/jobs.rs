@@ -322,13 +322,7 @@ impl Jobs for MemoryStore {
     }
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {
-        let mut space = self.inner.lock();
-        let shard = space.shard(run.shard());
-        let is_there = shard.runs.contains_key(&run);
-        if is_there {
-            shard.files.insert(run);
-        }
-        Ok(is_there)
+        Ok(self.inner.lock().note_files(run))
     }
 
     async fn wake(&self, _reader: u64) -> Result<(), StoreError> {

@@ -26,6 +26,7 @@ mod shard;
 mod shards;
 mod stream;
 mod triggers;
+mod uploads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -84,6 +85,8 @@ struct Namespace {
     catalog: catalog::MemoryCatalog,
     knowledge: knowledge::Knowledge,
     annotations: BTreeMap<String, annotations::OfApp>,
+    /// Bytes of uploads by day, of apps and of their users.
+    uploads: BTreeMap<(String, Option<String>), BTreeMap<String, u64>>,
     /// Origins of suspects that are cleared.
     cleared: BTreeSet<String>,
 }

@@ -15,7 +15,7 @@ use crate::store::{
     Fleet, Following, KeyCost, KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns,
     ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved,
     Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState,
-    WaitingCall, shard_of,
+    UploadCharge, UploadCharged, WaitingCall, shard_of,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -346,6 +346,14 @@ impl Runs for MemoryStore {
         let kept = space.shard(shard).conversations.get(id).filter(|it| it.until.is_none_or(|u| u > now));
         let of = |message| kept.and_then(|kept| kept.ratings.get(message)).cloned();
         Ok(messages.iter().map(of).collect())
+    }
+
+    async fn charge_upload(&self, it: &UploadCharge) -> Result<UploadCharged, StoreError> {
+        Ok(self.inner.lock().charge(it))
+    }
+
+    async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError> {
+        Ok(self.inner.lock().note_files(run))
     }
 
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {

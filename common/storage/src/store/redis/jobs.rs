@@ -342,11 +342,7 @@ impl Jobs for RedisStore {
     }
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {
-        let keys = [self.keys.run(run), self.keys.files(run.shard())];
-        let args = args![run.to_string()];
-        let word: String =
-            self.connector.run("noting that a run has files", &self.scripts.note_files, &keys, &args).await?;
-        Ok(word == "NOTED")
+        self.note_files_of(run).await
     }
 
     async fn wake(&self, reader: u64) -> Result<(), StoreError> {

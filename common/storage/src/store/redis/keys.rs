@@ -146,6 +146,19 @@ impl Keys {
     pub fn limit(&self, account: &str, kind: &str, of: &str) -> String {
         self.global(&format!("limit:{{{account}}}:{kind}:{of}"))
     }
+    /// hash: bytes of uploads by day, of an app or of one of its users. An app is in one slot; a user is hashed (the
+    /// first half of a SHA-256), because it may contain any character.
+    pub fn uploads(&self, app: &str, user: Option<&str>) -> String {
+        let of = user.map_or_else(
+            || "app".to_owned(),
+            |user| {
+                let whose =
+                    Sha256::digest(user)[..16].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                format!("user:{whose}")
+            },
+        );
+        self.global(&format!("uploads:{{{app}}}:{of}"))
+    }
     /// hash: datasets of knowledge bases
     pub fn knowledge(&self) -> String {
         self.global("knowledge")

@@ -31,6 +31,7 @@ mod runs;
 mod shards;
 mod suspects;
 mod triggers;
+mod uploads;
 
 #[cfg(test)]
 mod page;

@@ -15,7 +15,7 @@ use crate::store::{
     Fleet, Following, KeyCost, KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns,
     ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved,
     Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState,
-    WaitingCall, unreadable_events,
+    UploadCharge, UploadCharged, WaitingCall, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -327,6 +327,14 @@ impl Runs for RedisStore {
         messages: &[String],
     ) -> Result<Vec<Option<String>>, StoreError> {
         self.rated(shard, id, messages).await
+    }
+
+    async fn charge_upload(&self, it: &UploadCharge) -> Result<UploadCharged, StoreError> {
+        self.charge(it).await
+    }
+
+    async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError> {
+        self.note_files_of(run).await
     }
 
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {

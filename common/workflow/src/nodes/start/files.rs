@@ -2,29 +2,57 @@
 
 use super::InputField;
 
+/// The rules of a place that takes files. An empty list allows all.
+#[derive(Debug, Clone, Copy)]
+pub struct FileRules<'a> {
+    /// The place, for words about it.
+    pub name: &'a str,
+    /// Kinds of files.
+    pub types: &'a [String],
+    /// Extensions of files of the type `custom`.
+    pub extensions: &'a [String],
+    /// Ways to give a file.
+    pub methods: &'a [String],
+    /// Whether images keep to `methods` as well. On Dify they do in messages, and not in fields of a form.
+    pub methods_count_for_images: bool,
+}
+
 impl InputField {
-    /// The rule that a file breaks, in words; `None` if the field takes the file. `kind` is the file's type in the form
+    /// The rules for the field's files.
+    pub fn rules(&self) -> FileRules<'_> {
+        FileRules {
+            name: &self.variable,
+            types: &self.allowed_file_types,
+            extensions: &self.allowed_file_extensions,
+            methods: &self.allowed_file_upload_methods,
+            methods_count_for_images: false,
+        }
+    }
+}
+
+impl FileRules<'_> {
+    /// The rule that a file breaks, in words; `None` if the file is allowed. `kind` is the file's type in the form
     /// (`image`, …, `custom`), `method` its transfer method.
     pub fn refusal(&self, kind: &str, extension: &str, method: &str) -> Option<String> {
-        let name = &self.variable;
+        let name = self.name;
         let is_among =
             |list: &[String], value: &str| list.is_empty() || list.iter().any(|item| item == value);
         // Other kinds with an extension that the form names are custom.
-        if kind != "custom" && !is_among(&self.allowed_file_types, kind) {
-            let types = self.allowed_file_types.join(", ");
+        if kind != "custom" && !is_among(self.types, kind) {
+            let types = self.types.join(", ");
             return Some(format!("{name} takes {types}, not {kind} (allowed_file_types)"));
         }
         let plain = |extension: &str| extension.trim_start_matches('.').to_lowercase();
-        let extensions: Vec<String> = self.allowed_file_extensions.iter().map(|known| plain(known)).collect();
+        let extensions: Vec<String> = self.extensions.iter().map(|known| plain(known)).collect();
         if kind == "custom" && !is_among(&extensions, &plain(extension)) {
             let (known, given) = (extensions.join(", "), plain(extension));
             return Some(format!(
                 "{name} takes the extensions {known}, not {given} (allowed_file_extensions)"
             ));
         }
-        // Dify looks at this rule for all kinds but images.
-        if kind != "image" && !is_among(&self.allowed_file_upload_methods, method) {
-            let methods = self.allowed_file_upload_methods.join(", ");
+        let counts = kind != "image" || self.methods_count_for_images;
+        if counts && !is_among(self.methods, method) {
+            let methods = self.methods.join(", ");
             return Some(format!(
                 "{name} takes files by {methods}, not by {method} (allowed_file_upload_methods)"
             ));
@@ -73,7 +101,11 @@ mod tests {
             data.as_object_mut().unwrap().extend(field.as_object().unwrap().clone());
             let mut problems = Problems::new();
             let parsed = InputField::parse(data.as_object().unwrap(), &mut problems).unwrap();
-            assert_eq!(parsed.refusal(file.0, file.1, file.2).as_deref(), rule, "{field} {file:?}");
+            let in_a_message = FileRules { methods_count_for_images: true, ..parsed.rules() };
+            let is_image_by_method = file == ("image", ".png", "remote_url") && field.get(methods).is_some();
+            let refused = in_a_message.refusal(file.0, file.1, file.2).is_some();
+            assert_eq!(refused, rule.is_some() || is_image_by_method, "{field} {file:?}");
+            assert_eq!(parsed.rules().refusal(file.0, file.1, file.2).as_deref(), rule, "{field} {file:?}");
         }
     }
 }

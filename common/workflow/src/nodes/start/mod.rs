@@ -16,6 +16,7 @@ use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::{JsonMap, Lookup, Segment, SegmentType, Variables};
 
 pub use field::{InputField, InputKind};
+pub use files::FileRules;
 pub use form::{FormError, validate_form};
 
 /// Configuration of `start`.

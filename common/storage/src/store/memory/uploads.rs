@@ -1,0 +1,38 @@
+//! Counts the bytes of uploads, and notes which runs have files, with the behaviour of the scripts.
+
+use super::Namespace;
+use crate::store::{UploadCharge, UploadCharged};
+use tidemill_base::ids::RunId;
+
+impl Namespace {
+    pub(super) fn note_files(&mut self, run: RunId) -> bool {
+        let shard = self.shard(run.shard());
+        let is_there = shard.runs.contains_key(&run);
+        if is_there {
+            shard.files.insert(run);
+        }
+        is_there
+    }
+
+    pub(super) fn charge(&mut self, it: &UploadCharge) -> UploadCharged {
+        let keys = [(it.app.clone(), None), (it.app.clone(), Some(it.user.clone()))];
+        let mut used = [0; 2];
+        for (key, sum) in keys.iter().zip(&mut used) {
+            let days = self.uploads.entry(key.clone()).or_default();
+            days.retain(|day, _| *day >= it.first_day);
+            *sum = days.values().sum();
+        }
+        let [of_app, of_user] = used;
+        let is_full = |used: u64, max: u64| max > 0 && used + it.bytes > max;
+        if is_full(of_app, it.app_max) {
+            return UploadCharged::AppFull { used: of_app };
+        }
+        if is_full(of_user, it.user_max) {
+            return UploadCharged::UserFull { used: of_user };
+        }
+        for key in keys {
+            *self.uploads.entry(key).or_default().entry(it.day.clone()).or_default() += it.bytes;
+        }
+        UploadCharged::Taken
+    }
+}
