@@ -17,6 +17,9 @@ use tidemill_common::store::App;
 
 use super::{given, links};
 use crate::api::ApiState;
+use uuid::Uuid;
+
+use super::DEFAULT_USER;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::{IdInPath, Params};
@@ -24,8 +27,7 @@ use crate::api::unread::discard;
 use crate::api::served_file::{Served, answer};
 use crate::api::upload_limits::{checked_name, extension_of, largest, limit_of};
 use crate::api::uploads::{self, Held, Sent};
-
-/// The user of a request that names none, as on Dify.
+use crate::runs::ids::{end_user_uuid, tenant_uuid};
 
 /// The file of a form, whose bytes are stored.
 struct FormFile {
@@ -61,7 +63,8 @@ pub async fn upload(
     match received {
         Ok(upload) => {
             let url = links(&state).await?.of_upload(upload.id);
-            Ok((StatusCode::CREATED, JsonBody(to_json(&upload, &url))))
+            let tenant = tenant_uuid(&state.config.redis.namespace);
+            Ok((StatusCode::CREATED, JsonBody(to_json(&upload, &url, tenant))))
         }
         Err(error) => {
             discard(body).await;
