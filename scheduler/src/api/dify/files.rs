@@ -14,12 +14,10 @@ use serde_json::{Value as Json, json};
 use tidemill_common::files::{FilesError, Place, Upload, UploadId};
 use tidemill_common::limits::UPLOAD_FORM_BYTES_MAX;
 use tidemill_common::store::App;
-
-use super::{given, links};
-use crate::api::ApiState;
 use uuid::Uuid;
 
-use super::DEFAULT_USER;
+use super::{DEFAULT_USER, given, links};
+use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::{IdInPath, Params};
