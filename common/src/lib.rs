@@ -22,4 +22,6 @@ pub use tidemill_base::{clock, crash, failure, hidden, ids, language, limits, ne
 pub use tidemill_engine as machine;
 pub use tidemill_storage::{files, store};
 pub use tidemill_wire as wire;
-pub use tidemill_workflow::{dsl, graph, kinds, knowledge, messages, nodes, requirements, slots, usage};
+pub use tidemill_workflow::{
+    annotations, dsl, graph, kinds, knowledge, messages, nodes, requirements, slots, usage,
+};

@@ -10,6 +10,7 @@
 pub mod api;
 pub mod app;
 pub mod background;
+mod features;
 mod listeners;
 pub mod metrics;
 pub mod runs;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_common::config::{Config, model_of};
+use tidemill_common::dsl::features::ServedFeatures;
 use tidemill_common::dsl::moderation::Moderation;
 use tidemill_common::dsl::{
     Diagnostic, Document, ParseOptions, RetryReading, SealError, SealingKey, hash_of, moderation,
@@ -63,6 +64,7 @@ impl Workflows {
                     http_default: config.compat.http_retry_default,
                     without_enabled: config.compat.retry_without_enabled,
                 },
+                served: served(config),
                 ..ParseOptions::default()
             },
             leaves_moderation_out: config.compat.moderation_left_out,
@@ -115,6 +117,11 @@ impl Workflows {
         moderation::of(features).filter(|_| !is_left_out())
     }
 
+    /// The features that the settings serve.
+    pub const fn served(&self) -> ServedFeatures {
+        self.limits.served
+    }
+
     /// Returns the version with this document.
     ///
     /// # Errors
@@ -159,6 +166,16 @@ impl Workflows {
                 self.known.get_or_load(hash, load).await
             }
         }
+    }
+}
+
+/// The features that these settings serve.
+fn served(config: &Config) -> ServedFeatures {
+    let names_model = |setting: &str| model_of(setting).is_some();
+    ServedFeatures {
+        suggested_questions: names_model(&config.features.suggested_model),
+        speech_to_text: names_model(&config.features.speech_to_text),
+        text_to_speech: names_model(&config.features.text_to_speech),
     }
 }
 

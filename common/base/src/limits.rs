@@ -314,6 +314,16 @@ pub const MCP_LINES_WAITING_MAX: usize = 256;
 pub const KNOWLEDGE_NAME_BYTES_MAX: usize = 255;
 /// Largest segment, in characters: more than any embedding model takes.
 pub const KNOWLEDGE_SEGMENT_CHARS_MAX: usize = 32_000;
+/// Time for which a job of the annotation reply can be asked for, in seconds.
+pub const ANNOTATION_JOB_SECONDS: u64 = 24 * 3600;
+/// Most annotations of an app (`features.annotations_max`): their questions are in one index in a worker's memory.
+pub const ANNOTATIONS_MAX: u64 = 10_000;
+/// Longest annotation, question and answer together, in bytes (`features.annotation_bytes_max`).
+pub const ANNOTATION_BYTES_MAX: usize = 64 * 1024;
+/// Most uses of one annotation that are kept (`features.annotation_hits_max`).
+pub const ANNOTATION_HITS_MAX: usize = 1000;
+/// Longest search for a matching annotation, in seconds (`features.annotation_seconds_max`). Then the workflow runs.
+pub const ANNOTATION_SECONDS_MAX: u64 = 10;
 /// Deepest nesting of placeholders in a prompt (`prompt_levels_max` of the node).
 pub const PROMPT_LEVELS_MAX: usize = 5;
 /// Longest prompt with its variables filled in, in bytes (`worker.prompt_bytes_max`): of an `llm` node in its

@@ -36,6 +36,14 @@ pub struct FeaturesConfig {
     pub moderation_extensions: BTreeMap<String, ExtensionConfig>,
     /// Longest wait for the answer of either, in seconds.
     pub moderation_seconds_max: u64,
+    /// Most annotations of an app.
+    pub annotations_max: u64,
+    /// Longest annotation, question and answer together, in bytes.
+    pub annotation_bytes_max: usize,
+    /// Most uses of one annotation that are kept.
+    pub annotation_hits_max: usize,
+    /// Longest search for an annotation that matches a question, in seconds. Then the workflow runs.
+    pub annotation_seconds_max: u64,
 }
 
 /// An API extension, as on Dify: it gets `POST {endpoint}` with a `point` and its `params`.
@@ -63,6 +71,10 @@ impl Default for FeaturesConfig {
             moderation_openai_model: String::new(),
             moderation_extensions: BTreeMap::new(),
             moderation_seconds_max: limits::MODERATION_SECONDS_MAX,
+            annotations_max: limits::ANNOTATIONS_MAX,
+            annotation_bytes_max: limits::ANNOTATION_BYTES_MAX,
+            annotation_hits_max: limits::ANNOTATION_HITS_MAX,
+            annotation_seconds_max: limits::ANNOTATION_SECONDS_MAX,
         }
     }
 }
@@ -77,6 +89,10 @@ impl Config {
             ("features.audio_bytes_max", features.audio_bytes_max),
             ("features.speech_chars_max", features.speech_chars_max as u64),
             ("features.moderation_seconds_max", features.moderation_seconds_max),
+            ("features.annotations_max", features.annotations_max),
+            ("features.annotation_bytes_max", features.annotation_bytes_max as u64),
+            ("features.annotation_hits_max", features.annotation_hits_max as u64),
+            ("features.annotation_seconds_max", features.annotation_seconds_max),
         ] {
             // The upper bound is far beyond any use, and prevents overflow in sums.
             if value == 0 || value > u64::from(u32::MAX) {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::WireError;
 
 pub use tidemill_workflow::knowledge::records::{
-    DatasetRecord, DocumentRecord, IndexingRecord, IndexingState, ModelName, Retrieval, SearchMethod,
-    SegmentRecord, Technique, UPLOAD,
+    DatasetRecord, DocumentRecord, INNER, IndexingRecord, IndexingState, ModelName, Retrieval, SearchMethod,
+    SegmentRecord, Technique, UPLOAD, is_inner,
 };
 
 /// Writes a record as JSON.

@@ -3,6 +3,7 @@
 //! Only this module converts the engine's types to JSON and back. A message begins with the version its
 //! reader needs (`v`, left out when 1) and its kind; an unknown kind is an error, never guessed.
 
+pub mod annotations;
 mod calls;
 pub mod codec;
 pub mod commit;

@@ -82,6 +82,8 @@ node_types! {
     KnowledgeIndex "knowledge-index" Executable            false false true;
     /// asks a server whether texts are acceptable
     Moderation "moderation" Executable                     false false true;
+    /// speech to text, and text to speech
+    Speech "speech" Executable                             false false true;
     /// model with tools
     Agent "agent" Executable                               false false true;
     /// writes a variable

@@ -10,7 +10,9 @@ use tidemill_common::store::{Outage, StoreError};
 use tidemill_common::wire::WireError;
 use tidemill_common::workflows::WorkflowError;
 
+use crate::features::NO_SPEECH;
 use crate::submit::SubmitError;
+use crate::submit::inner::InnerError;
 use crate::workflows::GraphError;
 
 /// A refused or failed request.
@@ -68,6 +70,19 @@ impl ApiError {
     pub fn run_over(status: RunStatus) -> Self {
         let message = format!("the run is over: {}", status.name());
         Self::new(StatusCode::CONFLICT, "run_over", message).with("run_status", status.name().into())
+    }
+    /// 400 for the failure of a model, in Dify's words by the error class of the node that asked it.
+    pub fn of_model(class: &str, message: String) -> Self {
+        let (code, message) = match class {
+            NO_SPEECH => {
+                ("provider_not_support_speech_to_text", "Provider not support speech to text.".into())
+            }
+            "ProviderTokenNotInitError" => ("provider_not_initialize", message),
+            "QuotaExceededError" => ("provider_quota_exceeded", message),
+            "ModelCurrentlyNotSupportError" => ("model_currently_not_support", message),
+            _ => ("completion_request_error", message),
+        };
+        Self::new(StatusCode::BAD_REQUEST, code, message)
     }
     /// Adds a field to the body.
     pub fn with(mut self, key: &'static str, value: Json) -> Self {
@@ -183,6 +198,17 @@ impl From<SubmitError> for ApiError {
             | SubmitError::BlobGone
             | SubmitError::Uploads
             | SubmitError::ModerationFailed(_) => Self::unavailable(message),
+        }
+    }
+}
+
+impl From<InnerError> for ApiError {
+    fn from(error: InnerError) -> Self {
+        match error {
+            InnerError::Submit(error) => error.into(),
+            InnerError::Unreadable(error) => error.into(),
+            InnerError::Late { .. } | InnerError::Gone => Self::unavailable(error.to_string()),
+            InnerError::Failed { class, message } => Self::of_model(&class, message),
         }
     }
 }

@@ -90,7 +90,7 @@ impl RunRecord {
             steps: number("steps"),
             tokens: number("tokens"),
             key: text("key"),
-            answered_by: fields.get(ANSWERED_BY).and_then(|name| AnsweredBy::from_name(name)),
+            answered_by: fields.get(ANSWERED_BY).and_then(|name| AnsweredBy::read(name)),
             price: text("price").zip(text("currency")),
             caller: fields
                 .get("caller")

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::machine::state::run::RunStatus;
@@ -87,6 +88,25 @@ impl From<tidemill_common::store::StoreError> for InnerError {
     fn from(error: tidemill_common::store::StoreError) -> Self {
         Self::Submit(error.into())
     }
+}
+
+impl InnerError {
+    /// What failed in a word, for logs: the message of a model's failure may repeat what it was asked.
+    pub(crate) fn class(&self) -> String {
+        match self {
+            Self::Failed { class, .. } => class.clone(),
+            Self::Submit(_) | Self::Unreadable(_) | Self::Late { .. } | Self::Gone => self.to_string(),
+        }
+    }
+}
+
+/// The id of a run that is made once for a message: it follows from the message's id, and is on its shard. `number` counts
+/// the tries.
+pub(crate) fn beside(message: RunId, purpose: &str, number: u32) -> RunId {
+    let digest = Sha256::digest(format!("{purpose} {number} {message}"));
+    let random = digest.iter().take(16).fold(0, |number: u128, byte| number << 8 | u128::from(*byte));
+    let millis = message.uuid().as_bytes()[..6].iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
+    RunId::new(millis, random, message.shard())
 }
 
 /// The built-in files that are ready for runs, by their text.
@@ -209,7 +229,19 @@ impl Submitter {
 
 #[cfg(test)]
 mod tests {
+    use tidemill_common::ids::ShardId;
+
     use super::*;
+
+    #[test]
+    fn the_run_beside_a_message_is_one_run_for_each_purpose_and_try() {
+        let message = RunId::generate(ShardId(7));
+        let run = beside(message, "a", 0);
+        assert_eq!((run, run.shard()), (beside(message, "a", 0), ShardId(7)));
+        let others = [beside(message, "a", 1), beside(message, "b", 0), message];
+        assert!(!others.contains(&run));
+        assert_eq!(run.to_string()[..13], message.to_string()[..13], "the time is the message's");
+    }
 
     #[test]
     fn an_error_names_what_was_waited_for_and_the_setting_of_the_wait() {

@@ -1,6 +1,7 @@
 //! Turns a request into a scheduled run, for both surfaces of the API. Start at [`Submitter::submit`]: it prepares
 //! (reads and checks the whole request, [`prepare`]), reserves the idempotency key, and creates the run.
 
+pub(crate) mod annotations;
 pub mod blobs;
 pub(crate) mod chat;
 mod clock;
@@ -100,6 +101,7 @@ impl Submitter {
             }
         };
         self.pass_gate(&mut submission, &mut prepared).await?;
+        self.reply_from_annotation(&submission, &mut prepared).await?;
         self.create(submission, prepared, run).await
     }
 
@@ -147,9 +149,10 @@ impl Submitter {
     async fn create_with_files(
         &self,
         submission: Submission,
-        prepared: Prepared,
+        mut prepared: Prepared,
         run: RunId,
     ) -> Result<Submitted, SubmitError> {
+        let hit = prepared.annotation.take().map(|it| it.hit(run, &submission));
         let (workflow, warnings) = (prepared.run_workflow().clone(), prepared.warnings.clone());
         let answered_by = prepared.preset.as_ref().map(|preset| preset.field());
         let (inline_bytes_max, value_bytes_max) =
@@ -177,6 +180,9 @@ impl Submitter {
         };
         let is_new = is_new(self.store.create_run(&new).await?)?;
         crash::pass(CrashPoint::RunCreated);
+        if let Some(hit) = hit.filter(|_| is_new) {
+            self.count_hit(hit, &head).await;
+        }
         tracing::info!(run = %run, app = head.app.as_deref().unwrap_or(""), is_new, "run submitted");
         let conversation_id = head.conversation_id;
         Ok(Submitted { run, is_new, status: RunStatus::Scheduled, workflow, conversation_id, warnings })

@@ -11,6 +11,7 @@ use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::value::Segment;
 
+use super::annotations::Matched;
 use super::commands::Order;
 use super::gate::Preset;
 use super::uploads::Owner;
@@ -42,6 +43,8 @@ pub(super) struct Prepared {
     pub(super) breakpoints: Vec<(String, Order)>,
     /// The answer that the gate gives in place of the workflow.
     pub(super) preset: Option<Preset>,
+    /// The annotation of that answer.
+    pub(super) annotation: Option<Box<Matched>>,
 }
 
 impl Submitter {
@@ -62,7 +65,8 @@ impl Submitter {
         }
         let graph = &workflow.graph;
         let root = root(graph, submission.root.as_deref())?;
-        let features = (&graph.features, self.workflows.leaves_moderation_out(graph));
+        let features =
+            (&graph.features, self.workflows.served(), self.workflows.leaves_moderation_out(graph));
         options.warnings =
             warnings::of_submission(graph.node(root), submission, features, options.warnings_max);
         let answers = self.remote_files.ask(inputs::remote_files(graph, root, submission)).await;
@@ -84,6 +88,7 @@ impl Submitter {
             options,
             root,
             preset: None,
+            annotation: None,
         };
         if let Some(reason) = submission.key.as_deref().and_then(|key| self.budgets.exceeded(key)) {
             return Err(SubmitError::OverBudget(reason));

@@ -4,6 +4,7 @@
 use std::cell::LazyCell;
 use std::collections::HashSet;
 
+use tidemill_common::dsl::features::ServedFeatures;
 use tidemill_common::dsl::{features, suggest};
 use tidemill_common::graph::Node;
 use tidemill_common::limits::WARNING_CHARS_MAX;
@@ -23,13 +24,13 @@ const NAME_BYTES_COMPARED_MAX: usize = 256;
 pub(super) fn of_submission(
     root: &Node,
     submission: &Submission,
-    (features, leaves_moderation_out): (&JsonMap, bool),
+    (features, served, leaves_moderation_out): (&JsonMap, ServedFeatures, bool),
     max: usize,
 ) -> Vec<Warning> {
     let mut found = Vec::new();
-    for (name, effect) in features::not_served(features) {
-        let warning = Warning::new(FEATURE_NOT_SERVED, features::message(name, effect));
-        warning::add(&mut found, warning.about("feature", name).hint(features::HINT), max);
+    for feature in features::not_served(features, served) {
+        let warning = Warning::new(FEATURE_NOT_SERVED, feature.message());
+        warning::add(&mut found, warning.about("feature", feature.name).hint(feature.hint()), max);
     }
     if leaves_moderation_out {
         let message = "moderation is enabled, but left out (compat.moderation_left_out): nothing checked what the user \

@@ -9,7 +9,7 @@ use crate::redis::Redis;
 
 /// Keys that have no TTL, as docs/redis.md says: a key, or the beginning of one. `{n}` stands for any shard. Keys of
 /// runs that have not ended are missing here, because at the end every run has ended.
-const LIVES_ON: [&str; 23] = [
+const LIVES_ON: [&str; 25] = [
     "tm:meta",
     "tm:queues",
     "tm:knowing:3",
@@ -18,6 +18,8 @@ const LIVES_ON: [&str; 23] = [
     "tm:apps",
     "tm:app:*",
     "tm:key:*",
+    "tm:annotations:*",
+    "tm:knowledge:*",
     "tm:{n}:fence",
     "tm:{n}:trying",
     "tm:{n}:inbox",

@@ -19,6 +19,7 @@ fn app(version: &str) -> App {
         document: "{}".into(),
         created_at_ms: MADE.millis(),
         triggers: Vec::new(),
+        annotation_reply: None,
     }
 }
 

@@ -69,6 +69,11 @@ pub(super) async fn a_dataset_exists_until_it_is_dropped_with_all_its_data(s: Su
     same("it is unchanged", s.store.datasets().await?, vec![dataset("1")])?;
     holds("it is changed", s.store.put_dataset(&dataset("3"), false).await?)?;
     same("it is changed", s.store.datasets().await?, vec![dataset("3")])?;
+    let inner = DatasetRecord { id: "inner:x".into(), ..dataset("") };
+    holds("one of another feature", s.store.put_dataset(&inner, true).await?)?;
+    same("no list has it", s.store.datasets().await?, vec![dataset("3")])?;
+    same("its id finds it", s.store.dataset("inner:x").await?, Some(inner))?;
+    same("no other id", s.store.dataset("inner:y").await?, None)?;
     s.index("r1", "g1").await?;
     same("published", s.publish("r1", "g1").await?, Published::Published)?;
     s.index("r2", "g2").await?;

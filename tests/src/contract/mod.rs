@@ -4,6 +4,7 @@
 //! The cases assert only what the traits promise, so they hold for memory and Redis, and for a clock that is
 //! moved and one that must be waited for ([`Control`]).
 
+mod annotating;
 mod app_keys;
 mod calling;
 mod cataloguing;
@@ -230,6 +231,12 @@ cases! {
         places_are_free_again_when_returned_or_expired,
         a_model_that_refuses_is_paused_and_others_continue,
         the_remaining_limit_of_a_provider_lowers_a_level_and_never_raises_it,
+    },
+    annotating::{
+        annotations_are_listed_newest_first_up_to_their_most,
+        an_annotation_is_found_by_the_key_of_its_present_question,
+        uses_of_an_annotation_are_counted_and_go_with_it,
+        the_annotation_reply_of_an_app_outlives_a_new_version,
     },
     knowledge::{
         a_dataset_exists_until_it_is_dropped_with_all_its_data,

@@ -135,6 +135,7 @@ pub(super) async fn an_app_is_found_by_its_id_and_its_key(s: Subject) -> Outcome
         document: "{}".to_string(),
         created_at_ms: 1_754_339_718_571,
         triggers: vec![("node".to_string(), "trigger".to_string())],
+        annotation_reply: None,
     };
     let none = TriggerChanges::default();
     let store = s.store();

@@ -18,6 +18,7 @@ pub mod moderation;
 pub mod parameter_extractor;
 pub mod profile_llm;
 pub mod question_classifier;
+pub mod speech;
 pub mod tool;
 
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
@@ -63,6 +64,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::ContextProcessor, Executor::Pure),
     (NodeKind::KnowledgeIndex, Executor::Outside(&KnowledgeIndex)),
     (NodeKind::Moderation, Executor::Outside(&Moderation)),
+    (NodeKind::Speech, Executor::Outside(&Speech)),
     (NodeKind::Choice, Executor::Pure),
     (NodeKind::Empty, Executor::Outside(&Step)),
     (NodeKind::Summary, Executor::Outside(&Step)),
@@ -247,6 +249,21 @@ impl NodeExecutor for Moderation {
         let Attempt { node, variables, providers, extensions, .. } = attempt;
         let NodeData::Moderation(data) = &node.data else { return mistaken(node.kind) };
         moderation::run(data, variables, (providers, extensions)).await
+    }
+}
+
+struct Speech;
+
+#[async_trait::async_trait]
+impl NodeExecutor for Speech {
+    fn streamed_output(&self) -> Option<&'static str> {
+        None
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, providers, files, journal, name, .. } = attempt;
+        let NodeData::Speech(data) = &node.data else { return mistaken(node.kind) };
+        let means = speech::Means { providers, waiter: journal, files, run: &name.run };
+        speech::run(data, variables, means).await
     }
 }
 

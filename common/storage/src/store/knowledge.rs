@@ -41,8 +41,10 @@ pub enum Published {
 /// Access to knowledge bases, for [`super::Runs`] and [`super::Jobs`].
 #[async_trait]
 pub trait KnowledgeBases: Send + Sync {
-    /// All datasets, sorted by id.
+    /// All datasets, sorted by id, without those that belong to another feature ([`tidemill_wire::knowledge::is_inner`]).
     async fn datasets(&self) -> Result<Vec<DatasetRecord>, StoreError>;
+    /// The dataset with this id, also one that belongs to another feature.
+    async fn dataset(&self, id: &str) -> Result<Option<DatasetRecord>, StoreError>;
     /// Stores a dataset under its id. With `is_new`, returns `false` and does nothing when it exists.
     async fn put_dataset(&self, dataset: &DatasetRecord, is_new: bool) -> Result<bool, StoreError>;
     /// Removes a dataset and its contents; `false` when it does not exist. May be repeated.

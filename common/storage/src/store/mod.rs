@@ -5,6 +5,7 @@
 //! [`redis`] is used in production, [`memory`] for simulation. Both pass the contract in `tests/src/contract/`. Each method's doc says
 //! what holds when it returns.
 
+mod annotations;
 mod app_keys;
 mod call;
 mod catalog;
@@ -26,6 +27,7 @@ mod runs;
 mod shards;
 mod trigger;
 
+pub use annotations::{Annotation, AnnotationAdded, Annotations};
 pub use app_keys::{AppKey, KeyNote, Revoked};
 pub use call::{Called, Refusal, WaitingCall};
 pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
@@ -145,6 +147,6 @@ pub(crate) fn unreadable_events(error: WireError) -> StoreError {
 }
 
 /// All traits of a store.
-pub trait Store: Runs + Shards + Jobs + KnowledgeBases {}
+pub trait Store: Runs + Shards + Jobs + KnowledgeBases + Annotations {}
 
-impl<T: Runs + Shards + Jobs + KnowledgeBases> Store for T {}
+impl<T: Runs + Shards + Jobs + KnowledgeBases + Annotations> Store for T {}

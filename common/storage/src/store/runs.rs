@@ -6,10 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId, DeadLetter,
-    DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, FromSchedule, KeyCost, KnowledgeBases,
-    ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated, Rating, Refusal,
-    Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
+    Annotations, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId,
+    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, FromSchedule, KeyCost,
+    KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated, Rating,
+    Refusal, Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
     unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
@@ -179,6 +179,8 @@ pub struct App {
     pub created_at_ms: i64,
     /// Triggers of the published version: node and trigger id, in the order of the file.
     pub triggers: Vec<(String, String)>,
+    /// The setting of its annotation reply that a client made, as JSON. Registering a version leaves it as it is.
+    pub annotation_reply: Option<String>,
 }
 
 /// The result of reserving an idempotency key.
@@ -197,6 +199,8 @@ pub enum Reserved {
 pub trait Runs: Send + Sync {
     /// The store of knowledge bases.
     fn knowledge(&self) -> &dyn KnowledgeBases;
+    /// The store of annotations.
+    fn annotations(&self) -> &dyn Annotations;
     /// The live workers and the queues.
     fn fleet(&self) -> &dyn Fleet;
     /// Checks the server; an error when it cannot hold runs safely.

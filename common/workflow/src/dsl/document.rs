@@ -146,6 +146,7 @@ impl Document {
             children_max: usize::MAX,
             migrations: limits.migrations,
             retries: limits.retries,
+            served: limits.served,
         };
         stored::read(text, &limits)
     }

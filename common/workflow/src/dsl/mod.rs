@@ -157,7 +157,7 @@ fn document(mut root: JsonMap, options: &ParseOptions, problems: &mut Problems) 
         let features = optional_mapping(&mut app.workflow, "features", problems);
         problems.within("features", |problems| {
             moderation::warn(&features, problems);
-            features::warn(&features, problems);
+            features::warn(&features, options.served, problems);
         });
         (environment, conversation, features, optional_mapping(&mut app.workflow, "tidemill", problems))
     });

@@ -110,6 +110,14 @@ impl Default for Retrieval {
     }
 }
 
+/// The beginning of the ids of datasets that belong to another feature. No list shows them, and only their id finds them.
+pub const INNER: &str = "inner:";
+
+/// True for the id of a dataset that belongs to another feature.
+pub fn is_inner(dataset: &str) -> bool {
+    dataset.starts_with(INNER)
+}
+
 /// A dataset.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]

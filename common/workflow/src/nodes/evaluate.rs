@@ -68,6 +68,7 @@ pub fn evaluate(
         | NodeData::Loop(_)
         | NodeData::KnowledgeIndex(_)
         | NodeData::Moderation(_)
+        | NodeData::Speech(_)
         | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => {
             Ok(misplaced(format!("node type {} is not evaluated in place", node.kind.wire())))

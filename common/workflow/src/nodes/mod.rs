@@ -33,6 +33,7 @@ pub mod parameter_extractor;
 mod parse;
 pub mod pause;
 pub mod question_classifier;
+pub mod speech;
 pub mod start;
 pub mod step;
 pub mod template_transform;
@@ -134,6 +135,8 @@ pub enum NodeData {
     KnowledgeIndex(knowledge_index::KnowledgeIndexData),
     /// See [`moderation`].
     Moderation(moderation::ModerationData),
+    /// See [`speech`].
+    Speech(speech::SpeechData),
     /// See [`trigger_webhook`].
     TriggerWebhook(Box<trigger_webhook::TriggerWebhookData>),
     /// See [`trigger_schedule`].

@@ -9,8 +9,8 @@ use super::{
 };
 use super::{
     answer, assigner, choice, document_extractor, end, if_else, list_operator, llm, moderation,
-    parameter_extractor, question_classifier, start, step, template_transform, tool, user_interaction,
-    variable_aggregator,
+    parameter_extractor, question_classifier, speech, start, step, template_transform, tool,
+    user_interaction, variable_aggregator,
 };
 use crate::dsl::Problems;
 use tidemill_base::value::JsonMap;
@@ -60,6 +60,7 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             knowledge_index::KnowledgeIndexData::parse(data, problems).map(NodeData::KnowledgeIndex)
         }
         NodeKind::Moderation => moderation::ModerationData::parse(data, problems).map(NodeData::Moderation),
+        NodeKind::Speech => speech::SpeechData::parse(data, problems).map(NodeData::Speech),
         NodeKind::TriggerWebhook => {
             TriggerWebhookData::parse(data, problems).map(|data| NodeData::TriggerWebhook(Box::new(data)))
         }
@@ -123,6 +124,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Datasource(data) => data.mentions(&mut mentions),
         NodeData::KnowledgeIndex(data) => data.mentions(&mut mentions),
         NodeData::Moderation(data) => data.mentions(&mut mentions),
+        NodeData::Speech(data) => data.mentions(&mut mentions),
         NodeData::Choice(data) => data.mentions(&mut mentions),
         NodeData::Step(data) => data.mentions(&mut mentions),
         NodeData::ContextProcessor(data) => data.mentions(&mut mentions),

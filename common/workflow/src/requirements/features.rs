@@ -1,6 +1,8 @@
-//! Features of an app that Tidemill does not serve, when they are switched on.
+//! Features of an app that are switched on: those that Tidemill does not serve, and the model of the annotation reply.
 
-use super::{Found, Requirement};
+use super::{Found, ModelRole, Requirement};
+use crate::annotations::ReplySetting;
+use crate::dsl::features::ServedFeatures;
 use crate::dsl::{Document, features, moderation};
 
 /// The feature that publishing refuses.
@@ -10,7 +12,11 @@ pub(super) fn find(document: &Document, found: &mut Found) {
     if moderation::not_served(&document.features, &moderation::Served::default()).is_some() {
         found.add(Requirement::Feature { name: MODERATION });
     }
-    for (name, _) in features::not_served(&document.features) {
-        found.add(Requirement::Feature { name });
+    for feature in features::not_served(&document.features, ServedFeatures::default()) {
+        found.add(Requirement::Feature { name: feature.name });
+    }
+    if let Some(model) = ReplySetting::in_force(None, &document.features).and_then(|it| it.embedding) {
+        let (provider, model) = (model.provider, model.model);
+        found.add(Requirement::Model { provider, model, role: ModelRole::Embedding });
     }
 }

@@ -276,6 +276,17 @@ fn only_features_that_are_switched_on_and_not_served_are_found() {
 }
 
 #[test]
+fn the_annotation_reply_needs_its_model_while_it_is_on() {
+    let model = json!({"embedding_provider_name": "langgenius/openai/openai", "embedding_model_name": "e"});
+    for (is_on, expected) in [(true, 1), (false, 0)] {
+        let feature = json!({"enabled": is_on, "score_threshold": 0.9, "embedding_model": model});
+        let all = found(json!([]), json!({"features": {"annotation_reply": feature}}));
+        let is_embedding = |what: &Requirement| matches!(what, Requirement::Model { model, role: ModelRole::Embedding, .. } if model == "e");
+        assert_eq!(all.iter().filter(|(what, _)| is_embedding(what)).count(), expected, "{all:?}");
+    }
+}
+
+#[test]
 fn a_requirement_names_its_nodes_by_title() {
     let file = json!({"graph": {"nodes": [
         {"id": "a", "data": {"type": "llm", "title": "Ask", "model": {"provider": "p", "name": "m"}}},

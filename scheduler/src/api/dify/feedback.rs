@@ -1,5 +1,4 @@
-//! `POST /v1/messages/{id}/feedbacks`: a user's rating of an answer. `GET /v1/messages/{id}/suggested`: always answered
-//! as on Dify when the feature is off, because no questions are suggested.
+//! `POST /v1/messages/{id}/feedbacks`: a user's rating of an answer.
 
 use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
@@ -9,11 +8,11 @@ use tidemill_common::limits::FEEDBACK_CHARS_MAX;
 use tidemill_common::store::{App, Rated, Rating};
 
 use super::user_conversation::UserConversation;
-use super::{check_chat, user_in, user_of};
+use super::user_of;
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
-use crate::api::request::{Body, IdInPath, Params, take_text};
+use crate::api::request::{Body, IdInPath, take_text};
 
 /// Stores a rating with its message, or removes it.
 ///
@@ -47,23 +46,11 @@ pub async fn rate(
     }
 }
 
-/// Answers that suggested questions are disabled.
+/// A message of this user, and its conversation.
 ///
 /// # Errors
-/// Always: 400, or 404 for a message that does not exist or belongs to another user.
-pub async fn suggested(
-    State(state): State<ApiState>,
-    Extension(CallingApp(app)): Extension<CallingApp>,
-    id: IdInPath,
-    params: Params,
-) -> Result<JsonBody<Json>, ApiError> {
-    let user = user_in(&params)?;
-    check_chat(&app)?;
-    find(&state, &app, user, &id).await?;
-    Err(ApiError::bad_request("Suggested Questions Is Disabled."))
-}
-
-async fn find(
+/// 404 for a message that does not exist or belongs to another user.
+pub(super) async fn find(
     state: &ApiState,
     app: &App,
     user: &str,

@@ -5,24 +5,20 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
+use tidemill_common::dsl::features::{SPEECH_TO_TEXT, SUGGESTED, TEXT_TO_SPEECH, is_served};
 use tidemill_common::nodes::start::InputField;
 use tidemill_common::store::App;
 use tidemill_common::value::JsonMap;
 
+use super::annotations;
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::workflows::Workflow;
 
 /// Features that are taken from the file's `features`, under the same names.
-const FEATURES: [&str; 6] = [
-    "speech_to_text",
-    "text_to_speech",
-    "retriever_resource",
-    "annotation_reply",
-    "more_like_this",
-    "file_upload",
-];
+const FEATURES: [&str; 5] =
+    ["speech_to_text", "text_to_speech", "retriever_resource", "more_like_this", "file_upload"];
 
 /// The app's name, mode and description.
 ///
@@ -53,17 +49,23 @@ pub async fn parameters(
     let workflow = workflow_of(&state, &app)?;
     let graph = &workflow.graph;
     let feature = |name: &str, absent: Json| graph.features.get(name).cloned().unwrap_or(absent);
+    let served = state.workflows.served();
     let form: Vec<Json> = graph.node(graph.root).data.form_fields().iter().map(field).collect();
     let mut shown = json!({
         "opening_statement": feature("opening_statement", "".into()),
         "suggested_questions": feature("suggested_questions", json!([])),
-        // Always off: we never suggest questions, whatever the file says.
-        "suggested_questions_after_answer": {"enabled": false},
+        "suggested_questions_after_answer": {"enabled": is_served(&graph.features, SUGGESTED, served)},
         "sensitive_word_avoidance": moderation(&state, &graph.features),
     });
     for name in FEATURES {
         shown[name] = feature(name, json!({"enabled": false}));
     }
+    for name in [SPEECH_TO_TEXT, TEXT_TO_SPEECH] {
+        if !is_served(&graph.features, name, served) {
+            shown[name] = json!({"enabled": false});
+        }
+    }
+    shown["annotation_reply"] = json!({"enabled": annotations::in_force(&state, &app)?.is_some()});
     shown["user_input_form"] = form.into();
     Ok(JsonBody(shown))
 }

@@ -1,6 +1,8 @@
 //! Dify's service API, `/v1`: one file per resource. A key gives access to one app; runs of other apps are not found.
 
+pub mod annotations;
 mod answer;
+pub mod audio;
 pub mod chat;
 pub mod conversations;
 pub mod detail;
@@ -11,8 +13,10 @@ pub mod info;
 pub mod messages;
 pub mod run;
 mod snapshot;
+mod spoken;
 pub mod stop;
 mod stream;
+pub mod suggested;
 mod user_conversation;
 pub mod variables;
 

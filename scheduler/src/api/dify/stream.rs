@@ -13,14 +13,16 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use super::snapshot::Snapshot;
+use super::spoken::{self, Speaking};
 use super::{facts, renderer, totals_so_far};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::events::{After, Entry, Follower, News};
+use crate::api::events::{After, Entry, Follower, News, PING_EVERY};
 use crate::api::sse;
 use crate::runs::projection::{Projection, Totals};
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
+use crate::stopping::{Stage, reached};
 
 /// The client's choices.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,6 +45,10 @@ pub(super) struct Stream {
     /// True when the run's end is sent even if it comes before the client's position.
     sends_old_end: bool,
     beyond_pauses: bool,
+    /// True when the app plays its answers.
+    speaks: bool,
+    /// The sound of the answer, which is sent after the last event.
+    speaking: Option<Speaking>,
     /// True when the last frame is in `frames`.
     is_closed: bool,
     last_old: Option<EntryId>,
@@ -64,11 +70,13 @@ impl Stream {
             state: state.clone(),
             record,
             render,
-            graph,
             projection,
             snapshot: wanted.snapshot.then(Snapshot::default),
             sends_old_end: after == After::Now,
             beyond_pauses: wanted.beyond_pauses,
+            speaks: spoken::is_on(state, &graph),
+            speaking: None,
+            graph,
             is_closed: false,
             last_old: None,
             frames: VecDeque::from([sse::DIFY_PING]),
@@ -100,7 +108,11 @@ impl Stream {
             if self.is_closed {
                 return None;
             }
-            match self.follower.next().await? {
+            let Some(news) = self.follower.next().await else {
+                self.speak().await?;
+                continue;
+            };
+            match news {
                 News::Entry(entry) => {
                     if let Err(error) = self.queue(entry).await {
                         let run = self.record.id;
@@ -139,6 +151,9 @@ impl Stream {
             }
             if is_sent {
                 payloads.extend(self.projection.project(&event));
+                if self.speaks && event.is_terminal() {
+                    self.begin_to_speak(&event, &mut payloads);
+                }
                 // A run that continues after the pause has more events.
                 is_waiting |= is_pause && self.record.status == RunStatus::Paused;
             } else if let Some(snapshot) = &mut self.snapshot {
@@ -156,6 +171,31 @@ impl Stream {
         }
         self.is_closed |= is_waiting && !self.beyond_pauses;
         Ok(())
+    }
+
+    fn begin_to_speak(&mut self, event: &EventRecord, payloads: &mut Vec<Json>) {
+        if event.kind == kind::GRAPH_RUN_FAILED {
+            spoken::end_without_sound(&self.projection, payloads);
+        } else {
+            let answer = self.projection.answer();
+            self.speaking = Some(spoken::begin(&self.state, &self.record, &self.graph, &answer));
+        }
+    }
+
+    /// Queues the sound of the answer, or a ping while it is made. `None` when the stream ends without one.
+    async fn speak(&mut self) -> Option<()> {
+        let speaking = self.speaking.as_mut()?;
+        let mut shutdown = self.state.shutdown.clone();
+        tokio::select! {
+            sound = speaking => {
+                self.speaking = None;
+                let payloads = spoken::payloads(&self.projection, sound.as_ref());
+                self.frames.extend(payloads.iter().map(|payload| sse::dify(None, payload)));
+            }
+            () = tokio::time::sleep(PING_EVERY) => self.frames.push_back(sse::DIFY_PING),
+            () = reached(Stage::Closing, &mut shutdown) => return None,
+        }
+        Some(())
     }
 
     fn queue_snapshot(&mut self) {

@@ -50,6 +50,7 @@ pub async fn register(
         document: workflow.document.to_string(),
         created_at_ms: earlier.as_ref().map_or_else(|| SystemClock.now().millis(), |app| app.created_at_ms),
         triggers: registration.triggers,
+        annotation_reply: None,
     };
     let key = earlier.is_none().then(new_app_key);
     let key_hash = key.as_ref().map(sha256_hex);

@@ -12,8 +12,8 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
+    Annotations, Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created,
+    DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
     KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
     ServerReport, Settling, StoreError, Trigger, TriggerChanges, TriggerState, WaitingCall,
@@ -98,6 +98,9 @@ impl FakeStore {
 #[async_trait]
 impl Runs for FakeStore {
     fn knowledge(&self) -> &dyn KnowledgeBases {
+        &self.knowledge.0
+    }
+    fn annotations(&self) -> &dyn Annotations {
         &self.knowledge.0
     }
     fn fleet(&self) -> &dyn Fleet {

@@ -5,7 +5,9 @@ use serde_json::{Value as Json, json};
 use tidemill_common::dsl::features;
 use tidemill_common::graph::Graph;
 use tidemill_common::wire::event::{EventRecord, kind};
+use uuid::Uuid;
 
+use crate::runs::answered::AnsweredBy;
 use crate::runs::projection::usage::Usage;
 use crate::runs::projection::{Projection, field, files};
 
@@ -46,7 +48,7 @@ impl Sources {
     /// All sources, in the order of their first report, if the app shows them. A bare graph has no such switch, and
     /// shows them.
     pub fn shown(&self, graph: &Graph) -> Vec<Json> {
-        if !graph.is_bare && !features::is_on(&graph.features, "retriever_resource") {
+        if !graph.is_bare && !features::is_switched_on(&graph.features, "retriever_resource") {
             return Vec::new();
         }
         self.0.iter().flat_map(|(_, sources)| sources.iter().cloned()).collect()
@@ -64,6 +66,12 @@ fn resources(record: &EventRecord) -> &[Json] {
     let sources = record.data.get("data").unwrap_or(&Json::Null).get("retriever_resources");
     let sources = sources.or_else(|| record.data.get("retriever_resources"));
     sources.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The annotation that answered, and its author. There are no accounts here, so the author is the one that Dify names when
+/// it does not know the account.
+fn annotation_reply(id: Uuid) -> Json {
+    json!({"id": id.to_string(), "account": {"id": Uuid::nil().to_string(), "name": "Dify user"}})
 }
 
 impl Projection {
@@ -136,7 +144,7 @@ impl Projection {
     /// Usage and sources of the message so far.
     pub fn metadata(&self) -> Json {
         json!({
-            "annotation_reply": null,
+            "annotation_reply": self.run.answered_by.and_then(AnsweredBy::annotation).map(annotation_reply),
             "retriever_resources": self.gathered.sources.shown(&self.graph),
             "usage": self.gathered.usage.to_json(),
         })

@@ -11,6 +11,7 @@ mod node;
 mod pause;
 mod preset;
 mod run;
+mod spoken;
 #[cfg(test)]
 mod tests;
 mod text;

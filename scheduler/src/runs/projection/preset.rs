@@ -23,7 +23,9 @@ impl Projection {
             | kind::GRAPH_RUN_PARTIAL_SUCCEEDED
             | kind::GRAPH_RUN_FAILED
             | kind::GRAPH_RUN_ABORTED => match by {
-                AnsweredBy::InputModeration => vec![self.message_end(chat, record)],
+                AnsweredBy::InputModeration | AnsweredBy::Annotation(_) => {
+                    vec![self.message_end(chat, record)]
+                }
             },
             // Nodes of the workflow that records the answer.
             _ => Vec::new(),

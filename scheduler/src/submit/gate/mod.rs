@@ -6,6 +6,7 @@
 //!
 //! For an app without such features the gate only looks at the features in memory.
 
+mod annotation;
 mod asking;
 mod input;
 mod output;
@@ -41,7 +42,7 @@ impl Preset {
 
     /// The field of the run's hash.
     pub(super) fn field(&self) -> (&'static str, String) {
-        (ANSWERED_BY, self.by.name().to_owned())
+        (ANSWERED_BY, self.by.to_text())
     }
 }
 
@@ -79,7 +80,7 @@ impl Submitter {
     }
 
     /// Sets the answer that the run gives in place of its workflow.
-    async fn answer_with(
+    pub(super) async fn answer_with(
         &self,
         prepared: &mut Prepared,
         by: AnsweredBy,

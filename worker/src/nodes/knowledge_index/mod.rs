@@ -17,6 +17,7 @@ use tidemill_common::store::{Generation, KnowledgeBases, Published, StoreError};
 use tidemill_common::value::{Segment, Variables};
 use tidemill_common::wire::knowledge::{
     DatasetRecord, DocumentRecord, IndexingRecord, IndexingState, ModelName, SegmentRecord, Technique,
+    is_inner,
 };
 
 use super::llm::no_bill;
@@ -147,6 +148,9 @@ impl Indexing<'_> {
 
     async fn find_dataset(&self) -> Result<DatasetRecord, NodeFailure> {
         let wanted = &self.order.dataset;
+        if let Some(inner) = self.inner(wanted).await? {
+            return Ok(inner);
+        }
         let all = patiently(|| self.store.datasets()).await?;
         let by = |test: &dyn Fn(&DatasetRecord) -> bool| all.iter().find(|it| test(it)).cloned();
         by(&|it| it.id == *wanted).or_else(|| by(&|it| it.name == *wanted)).ok_or_else(|| {
@@ -154,6 +158,11 @@ impl Indexing<'_> {
                 "there is no knowledge base {wanted:?} here: make it with `tidemill knowledge create`"
             ))
         })
+    }
+
+    /// The dataset with this id if it belongs to another feature, which no list has.
+    async fn inner(&self, id: &str) -> Result<Option<DatasetRecord>, NodeFailure> {
+        if is_inner(id) { patiently(|| self.store.dataset(id)).await } else { Ok(None) }
     }
 
     fn segments(&self, dataset: &DatasetRecord) -> Result<Vec<SegmentRecord>, NodeFailure> {

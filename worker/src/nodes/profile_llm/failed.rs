@@ -32,7 +32,7 @@ impl Failed {
         let kind = kind_of(&error);
         let status = match error.detail {
             Detail::Status(status) => Some(status),
-            Detail::None | Detail::Late | Detail::Unreadable => None,
+            Detail::None | Detail::Late | Detail::Unreadable | Detail::Lacking => None,
         };
         // A used-up quota does not return during a run.
         let is_over = error.class == ErrorClass::RateLimit && !error.retryable;
@@ -83,11 +83,15 @@ fn kind_of(error: &ModelError) -> CallErrorType {
         (Detail::Status(status), _) => CallErrorType::of_status(status),
         (Detail::Late, _) => CallErrorType::Timeout,
         (Detail::Unreadable, _) => CallErrorType::Parse,
-        (Detail::None, ErrorClass::Connection) => CallErrorType::Network,
-        (Detail::None, ErrorClass::ServerUnavailable) => CallErrorType::Api,
-        (Detail::None, ErrorClass::RateLimit) => CallErrorType::RateLimit,
-        (Detail::None, ErrorClass::Authorization | ErrorClass::NotInitialized) => CallErrorType::Config,
-        (Detail::None, ErrorClass::BadRequest | ErrorClass::Value) => CallErrorType::Validation,
+        (Detail::None | Detail::Lacking, ErrorClass::Connection) => CallErrorType::Network,
+        (Detail::None | Detail::Lacking, ErrorClass::ServerUnavailable) => CallErrorType::Api,
+        (Detail::None | Detail::Lacking, ErrorClass::RateLimit) => CallErrorType::RateLimit,
+        (Detail::None | Detail::Lacking, ErrorClass::Authorization | ErrorClass::NotInitialized) => {
+            CallErrorType::Config
+        }
+        (Detail::None | Detail::Lacking, ErrorClass::BadRequest | ErrorClass::Value) => {
+            CallErrorType::Validation
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use tidemill_common::nodes::knowledge_retrieval::rank::Indexing;
 use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage};
 use tidemill_common::store::{Jobs, KnowledgeBases, StoreError};
 use tidemill_common::warning::{DATASET_UNKNOWN, PASSAGES_NOT_RANKED, Warning};
-use tidemill_common::wire::knowledge::{DatasetRecord, Technique};
+use tidemill_common::wire::knowledge::{DatasetRecord, Technique, is_inner};
 
 use crate::outside::knowledge::embedded::Embedded;
 use crate::outside::knowledge::embedded::index_cache::IndexCache;
@@ -233,7 +233,7 @@ impl Datasets {
         // Datasets of services need no request to the store.
         let kept = match &self.index_cache {
             Some(index_cache) if !ids.iter().all(|id| self.external.contains_key(id)) => {
-                index_cache.store().datasets().await?
+                kept_of(index_cache.store(), ids).await?
             }
             Some(_) | None => Vec::new(),
         };
@@ -339,6 +339,16 @@ pub(crate) fn not_ranked(model: &str, why: &str) -> Warning {
     let message =
         format!("the rerank model {model} cannot be used ({why}), so the passages were not ranked by it");
     Warning::new(PASSAGES_NOT_RANKED, message).about("model", model)
+}
+
+/// The datasets in the store, with those among `ids` that belong to another feature.
+async fn kept_of(store: &dyn KnowledgeBases, ids: &[String]) -> Result<Vec<DatasetRecord>, StoreError> {
+    if let [id] = ids
+        && is_inner(id)
+    {
+        return Ok(store.dataset(id).await?.into_iter().collect());
+    }
+    store.datasets().await
 }
 
 /// What to do about a dataset that is not set.

@@ -19,6 +19,8 @@ use crate::outside::providers::retry;
 use crate::outside::providers::retry::Hints;
 use crate::outside::providers::{RateFacts, rate};
 
+/// The content type of most requests and answers.
+pub(super) const JSON: &str = "application/json";
 /// Most bytes read from an error answer.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
@@ -68,12 +70,20 @@ pub struct Post<'a> {
     /// The provider's name, for errors.
     pub label: &'a str,
     pub url: String,
-    /// The JSON body.
+    /// The body: JSON, unless `content_type` says otherwise.
     pub body: Bytes,
     /// The format of a streamed answer.
     pub framing: Framing,
     /// True when a stream is requested.
     pub stream: bool,
+}
+
+/// The tries of a request so far.
+#[derive(Debug, Default)]
+struct Tries {
+    made: u32,
+    /// Those in which no byte came in time.
+    silent: u32,
 }
 
 /// A failed try.
@@ -112,24 +122,69 @@ impl Api {
     /// # Errors
     /// The error of the last try.
     pub async fn converse(&self, post: &Post<'_>, reader: &mut dyn Reader) -> Result<(), ModelError> {
-        let (mut tries, mut silences) = (0, 0);
+        let mut tries = Tries::default();
         loop {
-            tries += 1;
             reader.begin();
             let Err(failed) = self.attempt(post, reader).await else { return Ok(()) };
-            silences += u32::from(failed.silent);
-            let over = self.reports_failures || reader.handed_on() || silences > 1;
-            let wait = retry::wait(tries, self.settings.retries_max, failed.error.retryable, failed.hints);
-            let Some(wait) = wait.filter(|_| !over) else { return Err(self.report(failed)) };
-            let why = failed.error.brief();
-            tracing::warn!(
-                label = post.label,
-                error = why,
-                wait_ms = wait.as_millis(),
-                "model call failed, trying again"
-            );
-            tokio::time::sleep(wait).await;
+            self.rest(post.label, &mut tries, failed, reader.handed_on()).await?;
         }
+    }
+
+    /// Sends a request with this content type and returns the bytes of the answer, at most `max`.
+    ///
+    /// # Errors
+    /// As [`Api::converse`].
+    pub async fn fetch(&self, post: &Post<'_>, content_type: &str, max: usize) -> Result<Bytes, ModelError> {
+        let mut tries = Tries::default();
+        loop {
+            match self.bytes(post, content_type, max).await {
+                Ok(bytes) => return Ok(bytes.into()),
+                Err(failed) => self.rest(post.label, &mut tries, failed, false).await?,
+            }
+        }
+    }
+
+    /// Waits before the next try.
+    ///
+    /// # Errors
+    /// The failure, if there is no next try.
+    async fn rest(
+        &self,
+        label: &str,
+        tries: &mut Tries,
+        failed: Failed,
+        handed_on: bool,
+    ) -> Result<(), ModelError> {
+        tries.made += 1;
+        tries.silent += u32::from(failed.silent);
+        let over = self.reports_failures || handed_on || tries.silent > 1;
+        let wait = retry::wait(tries.made, self.settings.retries_max, failed.error.retryable, failed.hints);
+        let Some(wait) = wait.filter(|_| !over) else { return Err(self.report(failed)) };
+        let why = failed.error.brief();
+        tracing::warn!(label, error = why, wait_ms = wait.as_millis(), "model call failed, trying again");
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    async fn bytes(&self, post: &Post<'_>, content_type: &str, max: usize) -> Result<Vec<u8>, Failed> {
+        let (response, _) = self.send(post, (content_type, "*/*")).await?;
+        self.whole(post.label, response, max, "features.audio_bytes_max").await
+    }
+
+    /// Reads an answer that may have at most `max` bytes.
+    async fn whole(
+        &self,
+        label: &str,
+        response: Response,
+        max: usize,
+        setting: &str,
+    ) -> Result<Vec<u8>, Failed> {
+        let bytes = self.read_up_to(label, response, max.saturating_add(1)).await?;
+        if bytes.len() > max {
+            let cause = format!("{}: the answer is larger than {max} bytes ({setting})", self.host());
+            return Err(ModelError::new(label, ErrorClass::BadRequest, &cause).into());
+        }
+        Ok(bytes)
     }
 
     /// Sends an object and returns the object that answers it.
@@ -145,17 +200,13 @@ impl Api {
     }
 
     async fn attempt(&self, post: &Post<'_>, reader: &mut dyn Reader) -> Result<(), Failed> {
-        let (response, facts) = self.send(post).await?;
+        let accept = if post.stream { post.framing.media_type() } else { JSON };
+        let (response, facts) = self.send(post, (JSON, accept)).await?;
         let answered = Instant::now();
         if is_whole(post, &response) {
             reader.whole();
             let max = self.settings.answer_bytes_max;
-            let bytes = self.read_up_to(post.label, response, max.saturating_add(1)).await?;
-            if bytes.len() > max {
-                let cause =
-                    format!("{}: the answer is larger than {max} bytes (answer_bytes_max)", self.host());
-                return Err(ModelError::new(post.label, ErrorClass::BadRequest, &cause).into());
-            }
+            let bytes = self.whole(post.label, response, max, "answer_bytes_max").await?;
             reader.take(&object(post.label, &String::from_utf8_lossy(&bytes))?)?;
         } else {
             self.follow(post, response, reader).await?;
@@ -164,13 +215,16 @@ impl Api {
     }
 
     /// Sends the request and returns the answer if its status is a success.
-    async fn send(&self, post: &Post<'_>) -> Result<(Response, RateFacts), Failed> {
-        let accept = if post.stream { post.framing.media_type() } else { "application/json" };
+    async fn send(
+        &self,
+        post: &Post<'_>,
+        (content_type, accept): (&str, &str),
+    ) -> Result<(Response, RateFacts), Failed> {
         let request = self
             .client
             .post(&post.url)
             .headers(self.settings.headers.clone())
-            .header(CONTENT_TYPE, "application/json")
+            .header(CONTENT_TYPE, content_type)
             .header(ACCEPT, accept)
             .body(post.body.clone());
         let response = match tokio::time::timeout(self.settings.read_timeout, request.send()).await {

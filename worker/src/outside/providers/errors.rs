@@ -87,6 +87,8 @@ pub enum Detail {
     Late,
     /// The answer could not be parsed.
     Unreadable,
+    /// The API does not have the operation.
+    Lacking,
 }
 
 impl ModelError {
@@ -113,7 +115,7 @@ impl ModelError {
     /// The API does not support the operation.
     pub fn lacking(label: &str, model: &str, what: &str) -> Self {
         let cause = format!("the API of the model {model} has no {what}");
-        Self::new(label, ErrorClass::BadRequest, &cause)
+        Self { detail: Detail::Lacking, ..Self::new(label, ErrorClass::BadRequest, &cause) }
     }
 
     /// The reply broke off before its end.
@@ -130,6 +132,7 @@ impl ModelError {
             Detail::Status(status) => format!("{class}, status {status}"),
             Detail::Late => format!("{class}, no answer in time"),
             Detail::Unreadable => format!("{class}, unreadable answer"),
+            Detail::Lacking => format!("{class}, no such operation"),
         }
     }
 

@@ -24,10 +24,12 @@ pub mod reading;
 pub mod reply;
 pub mod retry;
 pub mod source;
+pub mod speech;
 pub mod tool_calls;
 
 use std::fmt;
 
+use bytes::Bytes;
 use tidemill_common::nodes::llm::ModelMode;
 use tidemill_common::nodes::llm::message::{MediaKind, ToolSpec};
 use tidemill_common::nodes::llm::usage::Tokens;
@@ -38,6 +40,7 @@ pub use crate::outside::providers::limiter::Waiter;
 pub use crate::outside::providers::media::SentMessage;
 pub use crate::outside::providers::profile::{Model, Providers, ProvidersConfig, Question};
 pub use crate::outside::providers::reply::{DeltaSink, ModelReply, RateFacts, RateWindow};
+pub use crate::outside::providers::speech::{Recording, SPEECH, Spoken};
 
 /// A request to a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +71,9 @@ pub struct ChatRequest {
 pub type Embeddings = (Vec<Vec<f32>>, Tokens);
 /// Indices of documents with their relevance from 0 to 1, best first, and the counted tokens.
 pub type Ranking = (Vec<(usize, f64)>, Tokens);
+
+/// The text of a recording, and the counted tokens.
+pub type Transcript = (String, Tokens);
 
 /// An API that serves models.
 #[async_trait::async_trait]
@@ -118,6 +124,29 @@ pub trait ModelProvider: fmt::Debug + Send + Sync {
     async fn moderate(&self, label: &str, model: &str, text: &str) -> Result<bool, ModelError> {
         let _ = text;
         Err(ModelError::lacking(label, model, "moderation"))
+    }
+
+    /// Returns the text that is said in a recording.
+    ///
+    /// # Errors
+    /// As [`ModelProvider::stream_chat`], and for an API without speech.
+    async fn transcribe(
+        &self,
+        label: &str,
+        model: &str,
+        recording: &Recording,
+    ) -> Result<Transcript, ModelError> {
+        let _ = recording;
+        Err(ModelError::lacking(label, model, SPEECH))
+    }
+
+    /// Returns the sound of a text, as MP3.
+    ///
+    /// # Errors
+    /// As [`ModelProvider::transcribe`].
+    async fn speak(&self, label: &str, model: &str, spoken: &Spoken<'_>) -> Result<Bytes, ModelError> {
+        let _ = spoken;
+        Err(ModelError::lacking(label, model, SPEECH))
     }
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::store::{DocumentList, Generation, KnowledgeBases, Published, StoreError};
-use tidemill_wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord};
+use tidemill_wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord, is_inner};
 
 /// All datasets.
 #[derive(Default)]
@@ -58,7 +58,12 @@ impl DatasetContent {
 #[async_trait]
 impl KnowledgeBases for MemoryStore {
     async fn datasets(&self) -> Result<Vec<DatasetRecord>, StoreError> {
-        Ok(self.inner.lock().knowledge.datasets.values().cloned().collect())
+        let datasets = &self.inner.lock().knowledge.datasets;
+        Ok(datasets.values().filter(|record| !is_inner(&record.id)).cloned().collect())
+    }
+
+    async fn dataset(&self, id: &str) -> Result<Option<DatasetRecord>, StoreError> {
+        Ok(self.inner.lock().knowledge.datasets.get(id).cloned())
     }
 
     async fn put_dataset(&self, dataset: &DatasetRecord, is_new: bool) -> Result<bool, StoreError> {

@@ -5,6 +5,7 @@
 //! delivery counts and idle times; both pass the contract in `tests/src/contract`. One lock guards everything, so each method
 //! is atomic like a script. Server features are left out: only leases, blobs and idempotency keys expire.
 
+mod annotations;
 mod app_keys;
 mod calls;
 mod catalog;
@@ -80,6 +81,7 @@ struct Namespace {
     limits: limit::Limits,
     catalog: catalog::MemoryCatalog,
     knowledge: knowledge::Knowledge,
+    annotations: BTreeMap<String, annotations::OfApp>,
     /// Origins of suspects that are cleared.
     cleared: BTreeSet<String>,
 }

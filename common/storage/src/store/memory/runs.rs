@@ -10,9 +10,9 @@ use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
 use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
 use crate::store::{
-    Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyNote,
-    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
+    Annotations, Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created,
+    DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
+    KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
     ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, shard_of,
 };
@@ -97,6 +97,10 @@ impl Inner {
 #[async_trait]
 impl Runs for MemoryStore {
     fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
+    fn annotations(&self) -> &dyn Annotations {
         self
     }
 
@@ -379,7 +383,8 @@ impl Runs for MemoryStore {
     ) -> Result<(), StoreError> {
         let mut space = self.inner.lock();
         space.change_triggers(triggers, self.inner.meta);
-        space.apps.insert(app.id.clone(), app.clone());
+        let annotation_reply = space.apps.get(&app.id).and_then(|known| known.annotation_reply.clone());
+        space.apps.insert(app.id.clone(), App { annotation_reply, ..app.clone() });
         if let Some(hash) = key_hash {
             let at = Timestamp::from_millis(app.created_at_ms);
             space.keys.add(&app.id, hash, KeyNote::made(hash, at, true));

@@ -148,6 +148,15 @@ impl Keys {
     pub fn of_generation(&self, dataset: &str, kind: &str, generation: &str) -> String {
         self.global(&format!("knowledge:{{{dataset}}}:{kind}:{generation}"))
     }
+    /// A part of an app's annotations, all in one slot. `records`, hash: annotations. `order`, zset: their ids by creation
+    /// (us). `questions`, hash: key of a question, and its ids. `counts`, hash: the number of uses.
+    pub fn annotations(&self, app: &str, kind: &str) -> String {
+        self.global(&format!("annotations:{{{app}}}:{kind}"))
+    }
+    /// `hits`, list: uses of an annotation, newest first. `job`, string EX: a job that switches the annotation reply
+    pub fn annotation(&self, app: &str, kind: &str, id: &str) -> String {
+        self.global(&format!("annotations:{{{app}}}:{kind}:{id}"))
+    }
     /// string: written to test whether the server accepts writes
     pub fn probe(&self) -> String {
         self.global("probe")

@@ -10,7 +10,9 @@ use super::connection::args;
 use crate::store::redis::connection::replies::unexpected;
 use crate::store::{DocumentList, Generation, KnowledgeBases, Published, StoreError};
 use tidemill_base::limits::{KNOWLEDGE_PENDING_SECONDS, KNOWLEDGE_REPLACED_SECONDS};
-use tidemill_wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord, read, text};
+use tidemill_wire::knowledge::{
+    DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord, is_inner, read, text,
+};
 use tidemill_workflow::knowledge::vectors::{from_text, to_text};
 
 /// The most hash fields in one command, so that it does not block the server for long.
@@ -205,7 +207,16 @@ fn contended(doing: &'static str) -> StoreError {
 impl KnowledgeBases for RedisStore {
     async fn datasets(&self) -> Result<Vec<DatasetRecord>, StoreError> {
         let records = self.records("listing datasets", self.keys.knowledge()).await?;
-        Ok(records.into_iter().map(|(_, record)| record).collect())
+        Ok(records.into_iter().filter(|(id, _)| !is_inner(id)).map(|(_, record)| record).collect())
+    }
+
+    async fn dataset(&self, id: &str) -> Result<Option<DatasetRecord>, StoreError> {
+        const DOING: &str = "reading a dataset";
+        let mut command = redis::cmd("HGET");
+        command.arg(self.keys.knowledge()).arg(id);
+        let text: Option<String> = self.connector.ask(DOING, &command).await?;
+        text.map(|text| read("a dataset", &text).map_err(|error| unexpected(DOING, error.to_string())))
+            .transpose()
     }
 
     async fn put_dataset(&self, dataset: &DatasetRecord, is_new: bool) -> Result<bool, StoreError> {

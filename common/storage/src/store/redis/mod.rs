@@ -6,6 +6,7 @@
 pub mod keys;
 pub mod scripts;
 
+mod annotations;
 mod app_keys;
 mod blobs;
 mod calls;

@@ -10,9 +10,9 @@ use super::RedisStore;
 use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
-    Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyNote,
-    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
+    Annotations, Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created,
+    DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
+    KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
     ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, unreadable_events,
 };
@@ -55,6 +55,10 @@ impl RedisStore {
 #[async_trait]
 impl Runs for RedisStore {
     fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
+    fn annotations(&self) -> &dyn Annotations {
         self
     }
 
@@ -425,6 +429,7 @@ impl Runs for RedisStore {
             document: take("document"),
             created_at_ms: take("created_at").parse().unwrap_or(0),
             triggers: serde_json::from_str(&take("triggers")).unwrap_or_default(),
+            annotation_reply: fields.remove("annotation_reply"),
         }))
     }
 

@@ -11,6 +11,7 @@ mod yaml;
 
 use serde_json::Value as Json;
 
+use super::features::ServedFeatures;
 use super::normal_form::{Migrations, RetryReading};
 use super::{Diagnostic, Problems};
 use tidemill_base::limits;
@@ -40,6 +41,8 @@ pub struct ParseOptions {
     pub migrations: Migrations,
     /// What is done about retries that a file leaves open.
     pub retries: RetryReading,
+    /// The features that the settings of the reader serve; none for a file alone.
+    pub served: ServedFeatures,
 }
 
 impl Default for ParseOptions {
@@ -52,6 +55,7 @@ impl Default for ParseOptions {
             children_max: limits::CHILDREN_MAX,
             migrations: Migrations::default(),
             retries: RetryReading::default(),
+            served: ServedFeatures::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use tidemill_common::limits::KNOWLEDGE_NAME_BYTES_MAX;
 use tidemill_common::nodes::knowledge_retrieval::config::{DatasetConfig, DatasetKind};
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::knowledge::DatasetRecord;
+use tidemill_common::wire::knowledge::{DatasetRecord, INNER, is_inner};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -54,6 +54,9 @@ async fn existing(state: &ApiState, wanted: &str) -> Result<DatasetRecord, ApiEr
 fn check(record: &DatasetRecord) -> Result<(), ApiError> {
     check_name("id", &record.id)?;
     check_name("name", &record.name)?;
+    if is_inner(&record.id) {
+        return Err(ApiError::invalid_param(format!("id must not begin with {INNER}")));
+    }
     // Redis Cluster picks the slot by the text in braces, and all keys of a dataset must be in one slot.
     if record.id.contains(['{', '}']) {
         return Err(ApiError::invalid_param("id must not contain { or }"));

@@ -1,4 +1,5 @@
-//! A client of OpenAI-compatible APIs: chat, completions, embeddings, rerank, moderation. Azure only has other addresses.
+//! A client of OpenAI-compatible APIs: chat, completions, embeddings, rerank, moderation, speech. Azure only has other
+//! addresses.
 //!
 //! `body` writes a chat request, `parts` the files in it, `chunks` reads the stream, and `vectors` handles embeddings
 //! and rerank. [`crate::outside::providers::api`] sends the requests.
@@ -9,15 +10,18 @@ mod moderations;
 mod parts;
 mod vectors;
 
+use bytes::Bytes;
+use tidemill_common::limits::VALUE_BYTES_MAX;
 use tidemill_common::nodes::llm::ModelMode;
 use tidemill_common::nodes::llm::message::MediaKind;
 
-use crate::outside::providers::api::{Api, Post};
+use crate::outside::providers::api::{Api, JSON, Post};
 use crate::outside::providers::azure::Deployments;
 use crate::outside::providers::frames::Framing;
 use crate::outside::providers::reading::ReplyReader;
 use crate::outside::providers::{
-    ChatRequest, DeltaSink, Embeddings, ModelError, ModelProvider, ModelReply, Ranking,
+    ChatRequest, DeltaSink, Detail, Embeddings, ErrorClass, ModelError, ModelProvider, ModelReply, Ranking,
+    Recording, Spoken, Transcript, speech,
 };
 
 pub use crate::outside::providers::openai::chunks::Chunks;
@@ -110,6 +114,31 @@ impl ModelProvider for OpenAi {
         let (url, model) = self.address("moderations", model);
         let answer = self.api.ask(label, url, &moderations::body(model, text)).await?;
         moderations::read(label, &answer)
+    }
+
+    async fn transcribe(
+        &self,
+        label: &str,
+        model: &str,
+        recording: &Recording,
+    ) -> Result<Transcript, ModelError> {
+        let (url, model) = self.address("audio/transcriptions", model);
+        let (content_type, body) = speech::form(model, recording);
+        let post = Post { label, url, body, framing: Framing::Sse, stream: false };
+        let answer = self.api.fetch(&post, &content_type, VALUE_BYTES_MAX).await?;
+        let unreadable = || {
+            let error = ModelError::new(label, ErrorClass::ServerUnavailable, "the answer has no text");
+            ModelError { detail: Detail::Unreadable, ..error }
+        };
+        speech::transcript(&answer).ok_or_else(unreadable)
+    }
+
+    async fn speak(&self, label: &str, model: &str, spoken: &Spoken<'_>) -> Result<Bytes, ModelError> {
+        let (url, model) = self.address("audio/speech", model);
+        let body = speech::body(model, spoken).to_string().into();
+        let post = Post { label, url, body, framing: Framing::Sse, stream: false };
+        let max = usize::try_from(spoken.bytes_max).unwrap_or(usize::MAX);
+        self.api.fetch(&post, JSON, max).await
     }
 }
 

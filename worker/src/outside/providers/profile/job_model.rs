@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use bytes::Bytes;
 use tidemill_common::nodes::llm::message::{Message, MessagePart};
 use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::nodes::llm::{Role, tokens};
@@ -9,7 +10,9 @@ use tidemill_common::nodes::llm::{Role, tokens};
 use crate::outside::providers::limiter::{CallUsage, Waiter};
 use crate::outside::providers::profile::model::{Model, Question, REPLY_LIMITS, TOKEN_CHARS};
 use crate::outside::providers::profile::vector;
-use crate::outside::providers::{DeltaSink, Embeddings, ModelError, ModelReply, Ranking};
+use crate::outside::providers::{
+    DeltaSink, Embeddings, ModelError, ModelReply, Ranking, Recording, Spoken, Transcript,
+};
 
 /// A model for one call of a job.
 pub struct JobModel<'a> {
@@ -127,6 +130,45 @@ impl JobModel<'_> {
             let permit = limited_call.permit().await;
             let answer = permit.during(self.model.rerank(query, documents, top_n)).await;
             let usage = |(_, tokens): &Ranking| CallUsage { tokens: *tokens, ..CallUsage::default() };
+            let ended = permit.end(answer, usage, false).await;
+            if let Some(answer) = limited_call.over(ended).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Returns the text that is said in a recording, with a permit as [`Self::ask`].
+    ///
+    /// # Errors
+    /// As [`Self::ask`], and for a model without an API for speech.
+    pub async fn transcribe(&self, recording: &Recording) -> Result<Transcript, ModelError> {
+        let Some(limited) = &self.model.limited else { return self.model.transcribe(recording).await };
+        // Nothing is known about the length of the recording.
+        let mut limited_call = limited.new_call(self.waiter, self.key, 0);
+        loop {
+            let permit = limited_call.permit().await;
+            let answer = permit.during(self.model.transcribe(recording)).await;
+            let usage = |(_, tokens): &Transcript| CallUsage { tokens: *tokens, ..CallUsage::default() };
+            let ended = permit.end(answer, usage, false).await;
+            if let Some(answer) = limited_call.over(ended).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Returns the sound of a text, likewise.
+    ///
+    /// # Errors
+    /// As [`Self::transcribe`].
+    pub async fn speak(&self, spoken: Spoken<'_>) -> Result<Bytes, ModelError> {
+        let Some(limited) = &self.model.limited else { return self.model.speak(&spoken).await };
+        let prompt = tokens::of_chars(spoken.text.chars().count() as u64);
+        let mut limited_call = limited.new_call(self.waiter, self.key, prompt);
+        loop {
+            let permit = limited_call.permit().await;
+            let answer = permit.during(self.model.speak(&spoken)).await;
+            let usage =
+                |_: &Bytes| CallUsage { tokens: Tokens { prompt, completion: 0 }, ..CallUsage::default() };
             let ended = permit.end(answer, usage, false).await;
             if let Some(answer) = limited_call.over(ended).await {
                 return answer;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use serde_json::json;
 use tidemill_common::nodes::llm::ModelMode;
 use tidemill_common::nodes::llm::known;
@@ -18,7 +19,8 @@ use crate::outside::providers::media;
 use crate::outside::providers::media::{FileAccess, Sending};
 use crate::outside::providers::profile::{FilesSending, vector};
 use crate::outside::providers::{
-    ChatRequest, DeltaSink, Embeddings, ModelError, ModelProvider, ModelReply, Ranking,
+    ChatRequest, DeltaSink, Embeddings, ModelError, ModelProvider, ModelReply, Ranking, Recording, Spoken,
+    Transcript,
 };
 
 /// Assumed characters per token when texts are cut to a model's size; right for English. For scripts with fewer
@@ -210,6 +212,16 @@ impl Model {
     /// An error of the provider.
     pub async fn moderate(&self, text: &str) -> Result<bool, ModelError> {
         self.client.moderate(&self.label, self.sent_name(), text).await
+    }
+
+    /// Returns the text that is said in a recording; see [`ModelProvider::transcribe`].
+    pub(super) async fn transcribe(&self, recording: &Recording) -> Result<Transcript, ModelError> {
+        self.client.transcribe(&self.label, self.sent_name(), recording).await
+    }
+
+    /// Returns the sound of a text; see [`ModelProvider::speak`].
+    pub(super) async fn speak(&self, spoken: &Spoken<'_>) -> Result<Bytes, ModelError> {
+        self.client.speak(&self.label, self.sent_name(), spoken).await
     }
 
     fn sent_name(&self) -> &str {

@@ -32,6 +32,7 @@ scripts! {
     move_schedule note_trigger revoke_key begin_step record_step
     take_limit give_limit queue_state
     enter_conversation settle_turn change_conversation drop_conversation rate_message put_entry remove_entry note_indexing publish_document drop_document called refuse_call
+    put_annotation drop_annotation hit_annotation
 }
 
 #[cfg(test)]

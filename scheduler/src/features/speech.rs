@@ -1,0 +1,191 @@
+//! Speech: the text of a recording, and the sound of a text. Recording and sound are files of the run that makes one from
+//! the other, so they never go through Redis.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use tidemill_common::config::{Config, NamedModel, model_of};
+use tidemill_common::dsl::features::TEXT_TO_SPEECH;
+use tidemill_common::files::{self, FilesError};
+use tidemill_common::ids::RunId;
+use tidemill_common::value::JsonMap;
+
+use crate::submit::inner::{Inner, InnerEnd, InnerError, beside};
+use crate::submit::{SubmitError, Submitter};
+
+const TO_TEXT: &str = include_str!("to_text.yml");
+const TO_AUDIO: &str = include_str!("to_audio.yml");
+const HEARS: &str = "speech to text";
+const SPEAKS: &str = "text to speech";
+const SETTING: &str = "features.speech_seconds_max";
+/// More files than such a run has.
+const FILES_MAX: usize = 100;
+
+/// Why there is no text or no sound.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SpeechError {
+    /// The settings name no model for it.
+    #[error("the settings name no model for it")]
+    NoModel,
+    /// The run gave nothing.
+    #[error(transparent)]
+    Inner(#[from] InnerError),
+    /// The storage of files does not answer.
+    #[error("{0}")]
+    Files(#[from] FilesError),
+    /// The output of the run is not what it should be.
+    #[error("the run for it gave no {0}")]
+    NoOutput(&'static str),
+}
+
+/// A recording.
+pub(crate) struct Recording {
+    /// The media type, such as `audio/mpeg`.
+    pub(crate) mime_type: String,
+    pub(crate) bytes: Bytes,
+}
+
+/// The user of a request and the API key that pays.
+#[derive(Debug, Clone)]
+pub(crate) struct Payer {
+    pub(crate) user: String,
+    pub(crate) key: Option<String>,
+}
+
+/// What is read aloud.
+#[derive(Debug, Clone)]
+pub(crate) struct Text {
+    pub(crate) text: String,
+    /// The provider's name of the voice.
+    pub(crate) voice: String,
+    /// The message that the text is the answer of: then its sound is made only once.
+    pub(crate) message: Option<RunId>,
+}
+
+/// The text that is said in a recording.
+///
+/// # Errors
+/// See [`SpeechError`].
+pub(crate) async fn to_text(
+    submitter: &Submitter,
+    config: &Config,
+    recording: Recording,
+    payer: Payer,
+) -> Result<String, SpeechError> {
+    let model = model_of(&config.features.speech_to_text).ok_or(SpeechError::NoModel)?;
+    let run = RunId::generate(submitter.some_shard().await.map_err(InnerError::from)?);
+    let place = files::open(&config.files)?;
+    let extension = recording.mime_type.rsplit('/').next().unwrap_or_default();
+    let filename = format!("recording.{extension}");
+    let reference = place.keep(&run, recording.bytes).await?;
+    let order = json!({"reference": reference, "filename": filename, "mime_type": recording.mime_type});
+    let end = submitter.inner(inner(config, (HEARS, TO_TEXT), (model, order), payer, Some(run))).await;
+    // The run that did not get it in time still needs it, and takes it along when it is removed.
+    if !matches!(end, Err(InnerError::Late { .. } | InnerError::Submit(SubmitError::Store(_))))
+        && let Err(error) = place.remove(&run, FILES_MAX).await
+    {
+        tracing::warn!(%error, %run, "a recording is left until its run is removed");
+    }
+    let text = end?.outputs.get("text").and_then(Json::as_str).map(str::to_owned);
+    text.ok_or(SpeechError::NoOutput("text"))
+}
+
+/// The sound of a text, as MP3.
+///
+/// # Errors
+/// See [`SpeechError`].
+pub(crate) async fn to_audio(
+    submitter: &Submitter,
+    config: &Config,
+    text: Text,
+    payer: Payer,
+) -> Result<Bytes, SpeechError> {
+    let model = model_of(&config.features.text_to_speech).ok_or(SpeechError::NoModel)?;
+    let order = json!({"text": text.text, "voice": text.voice});
+    let run = text.message.map(|message| beside(message, &format!("{SPEAKS} {}", text.voice), 0));
+    let known = match run {
+        Some(run) => submitter.inner_end(run).await?,
+        None => None,
+    };
+    let end = match known {
+        Some(end) => end,
+        None => submitter.inner(inner(config, (SPEAKS, TO_AUDIO), (model, order), payer, run)).await?,
+    };
+    let place = files::open(&config.files)?;
+    let reference = reference_in(&end).ok_or(SpeechError::NoOutput("audio"))?;
+    let sound = place.read(reference, config.features.audio_bytes_max).await?;
+    if run.is_none()
+        && let Err(error) = place.remove(&end.run, FILES_MAX).await
+    {
+        tracing::warn!(%error, run = %end.run, "a sound is left until its run is removed");
+    }
+    Ok(sound)
+}
+
+/// The voice of the app, else that of the settings.
+pub(crate) fn voice(features: &JsonMap, config: &Config) -> String {
+    let own = features.get(TEXT_TO_SPEECH).and_then(|feature| feature.get("voice")?.as_str());
+    own.filter(|voice| !voice.trim().is_empty()).unwrap_or(&config.features.text_to_speech_voice).to_owned()
+}
+
+/// True when the app wants its answers to be played.
+pub(crate) fn plays_automatically(features: &JsonMap) -> bool {
+    let choice = features.get(TEXT_TO_SPEECH).and_then(|feature| feature.get("autoPlay")?.as_str());
+    choice == Some("enabled")
+}
+
+fn inner(
+    config: &Config,
+    (purpose, file): (&'static str, &'static str),
+    (model, mut order): (NamedModel, Json),
+    payer: Payer,
+    run: Option<RunId>,
+) -> Inner {
+    order["provider"] = model.provider.into();
+    order["model"] = model.model.into();
+    order["bytes_max"] = config.features.audio_bytes_max.into();
+    Inner {
+        purpose,
+        file: file.into(),
+        inputs: JsonMap::from_iter([("order".to_owned(), order)]),
+        user: payer.user,
+        key: payer.key,
+        run,
+        has_files: purpose == HEARS,
+        wait_max: Duration::from_secs(config.features.speech_seconds_max),
+        setting: SETTING,
+    }
+}
+
+fn reference_in(end: &InnerEnd) -> Option<&str> {
+    end.outputs.get("audio")?.get("reference")?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_files_are_workflows() {
+        for file in [TO_TEXT, TO_AUDIO] {
+            let imported = tidemill_common::graph::import(file.as_bytes());
+            assert!(imported.is_usable(), "{:?}", imported.diagnostics);
+        }
+    }
+
+    #[test]
+    fn the_voice_of_the_app_wins_and_only_its_word_plays_answers() {
+        let config = Config::default();
+        for (feature, spoken_by, plays) in [
+            (json!({}), "alloy", false),
+            (json!({"voice": "", "autoPlay": "disabled"}), "alloy", false),
+            (json!({"voice": "nova", "autoPlay": "enabled"}), "nova", true),
+            (json!({"voice": null, "autoPlay": true}), "alloy", false),
+        ] {
+            let features = JsonMap::from_iter([(TEXT_TO_SPEECH.to_owned(), feature.clone())]);
+            assert_eq!(voice(&features, &config), spoken_by, "{feature}");
+            assert_eq!(plays_automatically(&features), plays, "{feature}");
+        }
+    }
+}
