@@ -164,6 +164,14 @@ async fn start_mock(models: &ModelArgs, config: &mut Config) -> Result<Option<Ru
     let text = |text: &str| text.to_string().into();
     let table = [("provider".into(), text("default")), ("model".into(), text("mock"))];
     config.profiles.entry("default".into()).or_insert_with(|| table.into_iter().collect());
+    // So that the features of an app that need a model work, too.
+    let features = &mut config.features;
+    for setting in [&mut features.suggested_model, &mut features.speech_to_text, &mut features.text_to_speech]
+    {
+        if setting.is_empty() {
+            "default/mock".clone_into(setting);
+        }
+    }
     Ok(Some(mock))
 }
 

@@ -1,5 +1,5 @@
 //! A mock model for tests and first steps: a server whose replies are set in advance. It supports OpenAI's API (chat,
-//! completions, embeddings, rerank and moderation, also at Azure's addresses), Anthropic's and Ollama's.
+//! completions, embeddings, rerank, moderation and speech, also at Azure's addresses), Anthropic's and Ollama's.
 //!
 //! [`rules`] reads the rules, [`matching`] finds the rule for a request, [`reply`] builds the answer in the format of
 //! [`protocols`], `routes` has the HTTP routes, `server` starts and stops, `socket` can break connections, [`log`] keeps
@@ -15,6 +15,7 @@ mod routes;
 pub mod rules;
 mod server;
 mod socket;
+pub mod speech;
 
 pub use rules::{Rules, RulesError};
 pub use server::{MockLlm, Running};

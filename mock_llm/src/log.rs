@@ -13,16 +13,18 @@ const REQUESTS_MAX: usize = 1000;
 pub struct Log(Mutex<VecDeque<Json>>);
 
 impl Log {
-    /// Adds a request: method, path, model, messages, whether a stream was asked for, time (RFC 3339), and tools if
-    /// there were some. Headers are not kept, because they contain keys.
+    /// Adds a request: method, path, model, messages, whether a stream was asked for, time (RFC 3339), and tools,
+    /// voice and file name if there were some. Headers are not kept, because they contain keys.
     pub fn add(&self, method: &str, path: &str, body: &Json) {
         let field = |key: &str| body.get(key).cloned().unwrap_or(Json::Null);
         let time = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
         let mut entry = json!({
             "method": method, "path": path, "model": field("model"), "messages": field("messages"), "stream": field("stream"), "time": time,
         });
-        if let Some(tools) = body.get("tools") {
-            entry["tools"] = tools.clone();
+        for key in ["tools", "voice", "filename"] {
+            if let Some(given) = body.get(key) {
+                entry[key] = given.clone();
+            }
         }
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.len() == REQUESTS_MAX {

@@ -17,6 +17,7 @@ use super::reply::{self, MockResponse};
 use super::rules::Rules;
 use super::server::{MockLlm, Served};
 use super::socket::Resets;
+use super::speech;
 
 /// Largest accepted request, in bytes; tests send prompts of megabytes.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -42,6 +43,8 @@ pub(super) fn routes(mock: Arc<MockLlm>) -> Router {
         .route("/v1/embeddings", compute(vectors::embeddings, Protocol::OpenAi))
         .route("/v1/rerank", compute(vectors::ranking, Protocol::OpenAi))
         .route("/v1/moderations", compute(vectors::moderations, Protocol::OpenAi))
+        .route("/v1/audio/transcriptions", post(speech::transcriptions))
+        .route("/v1/audio/speech", post(speech::speech))
         .route("/v1/messages", chat(Protocol::Anthropic))
         .route("/openai/v1/chat/completions", chat(Protocol::Azure))
         .route("/openai/v1/completions", chat(Protocol::Completions))
@@ -112,14 +115,14 @@ async fn deployed(
     }
 }
 
-fn object(protocol: Protocol, body: &Bytes) -> Result<Json, MockResponse> {
+pub(super) fn object(protocol: Protocol, body: &Bytes) -> Result<Json, MockResponse> {
     match serde_json::from_slice::<Json>(body) {
         Ok(body @ Json::Object(_)) => Ok(body),
         Ok(_) | Err(_) => Err(MockResponse::refusal(protocol, 400, "the request is not a JSON object")),
     }
 }
 
-async fn serve(served: Served, resets: Resets) -> Response {
+pub(super) async fn serve(served: Served, resets: Resets) -> Response {
     pause(served.delay).await;
     let mut response = respond(served.answer, resets);
     for (name, value) in served.headers {
@@ -148,7 +151,7 @@ async fn models(State(mock): State<Arc<MockLlm>>) -> Response {
     whole(200, &json!({"object": "list", "data": data}))
 }
 
-fn respond(answer: MockResponse, connection: Resets) -> Response {
+pub(super) fn respond(answer: MockResponse, connection: Resets) -> Response {
     let (media_type, events, torn, resets) = match answer {
         MockResponse::Whole { status, body } => return whole(status, &body),
         MockResponse::Garbage(text) => return json_text(200, text.to_owned()),
@@ -176,7 +179,7 @@ fn respond(answer: MockResponse, connection: Resets) -> Response {
 }
 
 /// Waits. Without a wait it does not use the timer, which would cost a millisecond.
-async fn pause(wait: Duration) {
+pub(super) async fn pause(wait: Duration) {
     if !wait.is_zero() {
         tokio::time::sleep(wait).await;
     }

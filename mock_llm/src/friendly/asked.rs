@@ -25,6 +25,8 @@ pub(super) enum Asked {
     AnyObject,
     /// One of some classes; the first one.
     Class { id: Json, name: Json },
+    /// A JSON array of some texts.
+    Texts,
     /// Text.
     Answer,
 }
@@ -38,6 +40,8 @@ const XML_CALL: &str = "<tool_use>";
 const JSON_CALL: &str = "<<<TOOL_CALL>>>";
 /// How the results of such calls begin.
 const WRITTEN_RESULT: &str = "Result of ";
+/// The array with which a prompt shows that it wants one of texts.
+const TEXTS: &str = "[\"…\", \"…\", \"…\"]";
 /// Before the schema of a tool in the instructions for calls as text.
 const WRITTEN_SCHEMA: &str = "arguments (JSON schema): ";
 
@@ -125,6 +129,9 @@ fn in_words(body: &Json) -> Option<Asked> {
     }
     if let Some(asked) = written_call(&system, &last) {
         return Some(asked);
+    }
+    if last.contains(TEXTS) {
+        return Some(Asked::Texts);
     }
     if let Some((id, name)) = first_class(&last) {
         return Some(Asked::Class { id, name });

@@ -14,6 +14,8 @@ use super::matching;
 use super::reply::dump;
 use super::rules::{Rule, Says};
 
+/// Texts that fit where some are wanted, such as questions.
+const QUESTIONS: [&str; 3] = ["What does that mean?", "Can you give an example?", "What comes next?"];
 /// Longest part of a tool's answer that is repeated, in characters.
 const RESULT_CHARS_MAX: usize = 500;
 
@@ -55,6 +57,7 @@ fn reply(asked: &Asked, body: &Json) -> (String, Vec<(String, String)>) {
             let class = json!({"keywords": [], "category_id": id, "category_name": name});
             format!("```json\n{}\n```", dump(&class))
         }
+        Asked::Texts => dump(&json!(QUESTIONS)),
         Asked::Answer => sentence(body),
     };
     (text, Vec::new())

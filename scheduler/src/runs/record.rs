@@ -45,6 +45,8 @@ pub struct RunRecord {
     pub key: Option<String>,
     /// What answered in place of the app's workflow.
     pub(crate) answered_by: Option<AnsweredBy>,
+    /// What the run does for Tidemill itself; `None` for runs of workflows that people wrote.
+    pub inner: Option<String>,
     /// The node of another run that has called this run.
     pub caller: Option<Box<Caller>>,
     /// Failed attempts; set when the run has ended.
@@ -91,6 +93,7 @@ impl RunRecord {
             tokens: number("tokens"),
             key: text("key"),
             answered_by: fields.get(ANSWERED_BY).and_then(|name| AnsweredBy::read(name)),
+            inner: text(crate::submit::inner::FIELD),
             price: text("price").zip(text("currency")),
             caller: fields
                 .get("caller")
