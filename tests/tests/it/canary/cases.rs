@@ -61,6 +61,7 @@ fn pure() -> Vec<Case> {
             json!({"variable_selector": ["t", "output"], "is_array_file": false}),
         ),
         Case::node("moderation", json!({"order_variable_selector": ["t", "output"]})),
+        Case::node("speech", json!({"operation": "to_audio", "order_selector": ["t", "output"]})),
         Case::node(
             "knowledge-index",
             json!({"chunk_structure": "text_model", "index_chunk_variable_selector": ["t", "output"],
