@@ -116,11 +116,12 @@ impl Submitter {
         let app = match &submission.workflow {
             WorkflowSource::App(app) if submission.called.is_none() => app.clone(),
             WorkflowSource::App(_) | WorkflowSource::Text(_) | WorkflowSource::BuiltIn(_) => {
-                return self.submit_noted(submission).await;
+                return Box::pin(self.submit_noted(submission)).await;
             }
         };
         let user = submission.user.clone();
-        let (submitted, ()) = tokio::join!(self.submit_noted(submission), self.end_users.note(&app, &user));
+        let (submitted, ()) =
+            tokio::join!(Box::pin(self.submit_noted(submission)), self.end_users.note(&app, &user));
         submitted
     }
 

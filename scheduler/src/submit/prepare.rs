@@ -72,7 +72,9 @@ impl Submitter {
         let answers = self.remote_files.ask(inputs::remote_files(graph, root, submission)).await;
         let app = submission.workflow.app_id();
         let owner = Owner { app: app.as_deref(), user: &user };
-        let is_for_a_client = submission.key.is_some() && submission.called.is_none();
+        // A run whose files are stored already was made by this process, as was the reference to them.
+        let is_for_a_client =
+            submission.key.is_some() && submission.called.is_none() && !submission.has_files;
         if is_for_a_client {
             self.check_files(inputs::runs_of_files(submission), owner).await?;
         }
