@@ -164,7 +164,7 @@ mod tests {
 
     /// Settings with text that are printed: those that cannot be secrets, and URLs, which are printed without
     /// user and query. All other texts have a type that hides them.
-    const SHOWN: [&str; 37] = [
+    const SHOWN: [&str; 38] = [
         "calls.programs",
         "code.endpoint",
         "code.python",
@@ -188,6 +188,7 @@ mod tests {
         "http.proxy",
         "http.proxy_http",
         "http.proxy_https",
+        "knowledge.embedding_model",
         "log.level",
         "redis.ca_file",
         "redis.namespace",

@@ -36,7 +36,7 @@ async fn each_operation_of_difys_service_api_has_a_row_and_a_route() {
     operations.sort();
     operations.dedup();
     assert_eq!(operations.len(), OPERATIONS, "{operations:#?}");
-    let cluster = Cluster::start(&[], None).await;
+    let cluster = Cluster::start(&[("scheduler.wrong_keys_max", "1000")], None).await;
     let scheduler = cluster.scheduler().await;
     let client = Client::new(&scheduler.address, Some("app-none"));
     for (method, path, verdict) in rows {
