@@ -11,11 +11,12 @@ use crate::install::sources;
 /// The apps; each is a file in `apps/`.
 const APPS: [&str; 4] = ["chat", "flow", "completion", "form"];
 
-/// The answers of the model: a text with "slowly" takes some seconds.
+/// The answers of the model: a text with "slowly" takes some seconds, and it can suggest questions.
 pub(crate) fn model_rules() -> Json {
     let slow: Vec<String> = (1..=60).map(|n| format!("<{n}> ")).collect();
     json!([
         {"match": {"contains": "slowly"}, "chunks": slow, "chunk_delay_ms": 100},
+        {"match": {"contains": "questions that the person"}, "reply": "[\"Who built it?\", \"How old is it?\"]"},
         {"match": {}, "chunks": ["The mill ", "turns with ", "the tide."]},
     ])
 }
@@ -35,7 +36,13 @@ impl Served {
     /// # Panics
     /// When an app is refused.
     pub(crate) async fn start(model: &Model) -> Self {
-        let settings = [("scheduler.shard_lease_ms", "1000"), ("scheduler.shard_renew_ms", "300")];
+        let settings = [
+            ("scheduler.shard_lease_ms", "1000"),
+            ("scheduler.shard_renew_ms", "300"),
+            ("features.suggested_model", "openai/gpt-4o-mini"),
+            ("features.speech_to_text", "openai/whisper-1"),
+            ("features.text_to_speech", "openai/tts-1"),
+        ];
         let cluster = Cluster::start(&settings, Some(model)).await;
         let scheduler = cluster.scheduler().await;
         let workers = [cluster.worker().await, cluster.worker().await];

@@ -11,7 +11,7 @@ export const key = (app) => process.env[`TIDEMILL_KEY_${app.toUpperCase()}`];
 
 /** Reports one method. */
 export function say(method, result, note = "") {
-  appendFileSync(process.env.TIDEMILL_REPORT, JSON.stringify({ method, result, note: String(note).slice(0, 400) }) + "\n");
+  appendFileSync(process.env.TIDEMILL_REPORT, JSON.stringify({ method, result, note: String(note).slice(0, 2000) }) + "\n");
 }
 
 /** Calls a method that must work; an exception says what is wrong. Returns what it returned. */
