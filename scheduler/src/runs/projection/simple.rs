@@ -107,15 +107,17 @@ mod tests {
     use crate::runs::answered::AnsweredBy;
     use crate::runs::projection::RunFacts;
 
+    fn record(kind: &str, data: Json) -> EventRecord {
+        let data = data.as_object().cloned().unwrap();
+        EventRecord { entry: EntryId::new(1, 0), last_of_entry: true, kind: kind.into(), seq: 1, ts: 1, data }
+    }
+
     fn end(inputs: &Json, outputs: Json, answered_by: Option<AnsweredBy>) -> Json {
         let chat = ChatFacts { conversation_id: "c".into(), simple: Some(SimpleMode::Chat) };
         let inputs = inputs.as_object().cloned().unwrap();
         let run = RunFacts { id: "m".into(), chat: Some(chat), inputs, answered_by, ..RunFacts::default() };
         let mut projection = Projection::new(run, Arc::clone(&fixtures::graph()));
-        let (entry, data) = (EntryId::new(1, 0), json!({ "outputs": outputs }));
-        let data = data.as_object().cloned().unwrap();
-        let kind = kind::GRAPH_RUN_SUCCEEDED.to_owned();
-        let record = EventRecord { entry, last_of_entry: true, kind, seq: 1, ts: 1, data };
+        let record = record(kind::GRAPH_RUN_SUCCEEDED, json!({ "outputs": outputs }));
         projection.project(&record).pop().unwrap()
     }
 
@@ -150,5 +152,29 @@ mod tests {
         for by in [None, Some(AnsweredBy::InputModeration)] {
             assert_eq!(end(&json!({"sys.files": []}), json!({"answer": "x"}), by)["files"], Json::Null);
         }
+    }
+
+    #[test]
+    fn what_is_read_aloud_is_the_answer_that_moderation_leaves() {
+        let said = |features: Json, withheld: Option<&str>| {
+            let chat = ChatFacts { conversation_id: "c".into(), simple: Some(SimpleMode::AgentChat) };
+            let mut graph = (*fixtures::graph()).clone();
+            graph.features = features.as_object().cloned().unwrap();
+            let run = RunFacts { id: "m".into(), chat: Some(chat), ..RunFacts::default() };
+            let mut projection = Projection::new(run, graph.into());
+            for chunk in ["a bo", "mb", " and more"] {
+                let data = json!({"selector": ["llm", "text"], "chunk": chunk});
+                projection.project(&record(kind::NODE_RUN_STREAM_CHUNK, data));
+            }
+            projection.withhold(withheld.map(str::to_owned));
+            projection.project(&record(kind::GRAPH_RUN_SUCCEEDED, json!({"outputs": {}})));
+            projection.answer()
+        };
+        let moderation = json!({"sensitive_word_avoidance": {"enabled": true, "type": "keywords", "config": {
+            "keywords": "bomb", "outputs_config": {"enabled": true, "preset_response": "Sorry."},
+        }}});
+        assert_eq!(said(json!({}), None), "a bomb and more");
+        assert_eq!(said(moderation, None), "Sorry.");
+        assert_eq!(said(json!({}), Some("No.")), "No.");
     }
 }
