@@ -87,6 +87,7 @@ async fn a_completion_answers_its_form_in_difys_shapes_and_its_answer_can_be_rat
     assert_eq!(text, "High water");
     let end = events.last().expect("the list above has it");
     assert_eq!(keys(end), ["event", "message_id", "created_at", "task_id", "id", "metadata", "files"]);
+    assert_eq!(end["files"], Json::Null);
 
     let id = end["message_id"].as_str().expect("an id");
     let rated =
@@ -166,21 +167,82 @@ async fn a_failure_of_the_model_is_difys_error_of_such_apps_and_the_only_event()
     assert_eq!((&events[0]["code"], &events[0]["status"]), (&json!("completion_request_error"), &json!(400)));
 }
 
+/// An agent with a calculator.
+fn agent(more: Json) -> String {
+    let tool = json!({
+        "enabled": true, "provider_id": "maths", "provider_name": "maths", "provider_type": "builtin",
+        "tool_name": "eval_expression", "tool_label": "Evaluate", "tool_parameters": {"expression": ""},
+    });
+    let mut config = more;
+    config["agent_mode"] =
+        json!({"enabled": true, "max_iteration": 4, "strategy": "function_call", "tools": [tool]});
+    app("agent-chat", config)
+}
+
+/// What an agent's client sees: each text as a whole; position, text and tool of each thought, and whether its tool has
+/// answered; and the names of other events.
+fn rounds(events: &[Json]) -> Vec<Json> {
+    let mut seen: Vec<Json> = Vec::new();
+    let mut is_text = false;
+    for event in events.iter().filter(|event| event.is_object()) {
+        let was_text = is_text;
+        is_text = event["event"] == "agent_message";
+        match event["event"].as_str() {
+            Some("agent_message") => {
+                let before = if was_text { seen.pop().unwrap_or_default() } else { Json::Null };
+                let (before, piece) = (before.as_str().unwrap_or_default(), event["answer"].as_str());
+                seen.push(format!("{before}{}", piece.unwrap_or_default()).into());
+            }
+            Some("agent_thought") => {
+                let has_answered = event["observation"] != "";
+                seen.push(json!([event["position"], event["thought"], event["tool"], has_answered]));
+            }
+            _ => seen.push(event["event"].clone()),
+        }
+    }
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn moderation_replaces_an_agent_s_thoughts_with_its_answer() {
+    let call = json!([{"name": "eval_expression", "arguments": {"expression": "6*7"}}]);
+    let rules = json!([
+        {"match": {"messages": 4}, "chunks": ["hidden ", "words"]},
+        {"match": {}, "chunks": ["Take a ", "BOMB"], "tool_calls": call},
+    ]);
+    let model = llm::rules(rules).await;
+    let system = system(&[], &model).await;
+    let config =
+        json!({"keywords": "bomb", "outputs_config": {"enabled": true, "preset_response": "Sorry."}});
+    let moderation = json!({"enabled": true, "type": "keywords", "config": config});
+    let app = published(&system, &agent(json!({"sensitive_word_avoidance": moderation}))).await;
+
+    let events = streamed(&app, "/v1/chat-messages", &body("streaming", json!({"query": "6*7?"}))).await;
+    let replaced = events.iter().find(|event| event["event"] == "message_replace");
+    let replaced = replaced.unwrap_or_else(|| panic!("{events:#?}"));
+    assert_eq!((&replaced["answer"], &replaced["reason"]), (&json!("Sorry."), &json!("")));
+    let conversation = replaced["conversation_id"].as_str().expect("an id");
+    let listed = app.get(&format!("/v1/messages?user=u1&conversation_id={conversation}")).await;
+    let message = &listed.body["data"][0];
+    assert_eq!(
+        (&message["answer"], &message["agent_thoughts"][0]["thought"]),
+        (&json!("Sorry."), &json!("Sorry."))
+    );
+    for shown in [json!(events).to_string(), message.to_string()] {
+        assert!(!shown.contains("BOMB") && !shown.contains("hidden"), "{shown}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_shows_its_thoughts_and_refuses_to_answer_at_once() {
     let call = json!([{"name": "eval_expression", "arguments": {"expression": "6*7"}}]);
     let rules = json!([
         {"match": {"messages": 4}, "chunks": ["It is ", "42"]},
-        {"match": {}, "tool_calls": call},
+        {"match": {}, "chunks": ["Let me ", "calculate"], "tool_calls": call},
     ]);
     let model = llm::rules(rules).await;
     let system = system(&[], &model).await;
-    let tool = json!({
-        "enabled": true, "provider_id": "maths", "provider_name": "maths", "provider_type": "builtin",
-        "tool_name": "eval_expression", "tool_label": "Evaluate", "tool_parameters": {"expression": ""},
-    });
-    let mode = json!({"enabled": true, "max_iteration": 4, "strategy": "function_call", "tools": [tool]});
-    let app = published(&system, &app("agent-chat", json!({"agent_mode": mode}))).await;
+    let app = published(&system, &agent(json!({}))).await;
 
     let refused = app.post("/v1/chat-messages", &body("blocking", json!({"query": "q"}))).await;
     assert_eq!(
@@ -188,14 +250,18 @@ async fn an_agent_shows_its_thoughts_and_refuses_to_answer_at_once() {
         ((400, "invalid_param"), Some("Agent Chat App does not support blocking mode"))
     );
     let events = streamed(&app, "/v1/chat-messages", &body("streaming", json!({"query": "6*7?"}))).await;
-    let kinds = names(&events);
-    assert_eq!((kinds.first(), kinds.last()), (Some(&"agent_thought"), Some(&"message_end")), "{events:#?}");
-    assert!(
-        kinds.iter().all(|kind| ["agent_thought", "agent_message", "message_end"].contains(kind)),
-        "{kinds:?}"
-    );
-    let text: String = events.iter().filter_map(|event| event["answer"].as_str()).collect();
-    assert!(text.contains("It is 42"), "{text}");
+    let tool = "eval_expression";
+    let expected = [
+        json!([1, "", "", false]),
+        json!("Let me calculate"),
+        json!([1, "Let me calculate", tool, false]),
+        json!([1, "Let me calculate", tool, true]),
+        json!([2, "", "", false]),
+        json!("It is 42"),
+        json!([2, "It is 42", "", false]),
+        json!("message_end"),
+    ];
+    assert_eq!(rounds(&events), expected, "each text is between the thoughts of its round");
     let answered = |event: &&Json| event["event"] == "agent_thought" && event["observation"] != "";
     let thought = events.iter().find(answered).unwrap_or_else(|| panic!("{events:#?}"));
     let fields = [
@@ -216,13 +282,14 @@ async fn an_agent_shows_its_thoughts_and_refuses_to_answer_at_once() {
     assert_eq!(keys(thought), fields);
     assert_eq!(
         (&thought["tool"], &thought["tool_input"], &thought["position"]),
-        (&json!("eval_expression"), &json!(r#"{"eval_expression":{"expression":"6*7"}}"#), &json!(1))
+        (&json!("eval_expression"), &json!(r#"{"eval_expression": {"expression": "6*7"}}"#), &json!(1))
     );
     assert!(thought["observation"].as_str().is_some_and(|text| text.contains("42")), "{thought:#}");
 
     let conversation = thought["conversation_id"].as_str().expect("an id");
     let told = app.get(&format!("/v1/messages?user=u1&conversation_id={conversation}")).await;
     let thoughts = &told.body["data"][0]["agent_thoughts"];
+    assert_eq!(told.body["data"][0]["answer"], "Let me calculate\nIt is 42", "the rounds are apart");
     assert_eq!(
         (&thoughts[0]["id"], &thoughts[0]["tool"]),
         (&thought["id"], &thought["tool"]),

@@ -314,6 +314,7 @@ async fn outside(
     let mut on_delta = |text: &str| progress.lock().push(text);
     let mut on_thought = |text: &str, last: bool| progress.lock().think(text, last);
     let on_piece = &|output: &str, text: &str| progress.lock().push_to(output, text);
+    let flush = &|| progress.lock().send_pending();
     let Outside { providers, http, files, tools, knowledge, calls, extensions } = &handle.core.outside;
     let (code, documents) = (&handle.core.code, &handle.core.documents);
     let (on_delta, on_thought) = (&mut on_delta, &mut on_thought);
@@ -338,6 +339,7 @@ async fn outside(
         calls,
         extensions,
         on_piece,
+        flush,
         prompt_bytes_max: handle.core.settings.prompt_bytes_max,
         answers: handle.core.settings.answers,
     };

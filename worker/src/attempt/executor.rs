@@ -50,6 +50,8 @@ pub struct Attempt<'a> {
     pub extensions: &'a Extensions,
     /// Receives pieces of any output by name, for nodes that stream several outputs.
     pub on_piece: PieceSink<'a>,
+    /// Sends all pieces so far, so that they come before an event that is sent next.
+    pub flush: Flush<'a>,
     pub prompt_bytes_max: usize,
     /// How `http-request` nodes read answers.
     pub answers: AnswerRules,
@@ -57,6 +59,9 @@ pub struct Attempt<'a> {
 
 /// Receives a piece of an output: the output's name and the text. An empty text declares that the output streams.
 pub type PieceSink<'a> = &'a (dyn Fn(&str, &str) + Send + Sync);
+
+/// Sends the pieces that are gathered.
+pub type Flush<'a> = &'a (dyn Fn() + Send + Sync);
 
 /// Receives the pieces of a model's reasoning. The flag marks the last piece; only the last one may be empty.
 pub type ThoughtSink<'a> = &'a mut (dyn FnMut(&str, bool) + Send);

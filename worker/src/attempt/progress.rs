@@ -189,17 +189,21 @@ impl Progress {
         } else if self.reports.is_busy() && self.pending() < PENDING_BYTES_MAX {
             self.last = Some(now);
         } else {
-            self.send_thought(now, false);
-            self.flush_texts();
+            self.send_pending();
         }
+    }
+
+    /// Sends the pieces that are pending. Text that may be the start of a secret still waits.
+    pub(crate) fn send_pending(&mut self) {
+        self.send_thought(Instant::now(), false);
+        self.flush_texts();
     }
 
     /// Sends everything that is pending, because no more follows.
     pub(crate) fn flush(&mut self) {
         self.thought.end();
         self.texts.iter_mut().for_each(|text| text.pending.end());
-        self.send_thought(Instant::now(), false);
-        self.flush_texts();
+        self.send_pending();
     }
 
     fn flush_texts(&mut self) {
@@ -428,6 +432,23 @@ mod tests {
         let told: Vec<Json> = jobs.state().facts.iter().map(|(_, body)| shown(body)).collect();
         let thought = |text: &str, last: bool| json!(["node_run_reasoning_chunk", text, last]);
         assert_eq!(told, [thought("a", false), thought("bc", false), json!([0, "said"]), thought("", true)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pieces_can_be_sent_before_they_are_due() {
+        let jobs = FakeJobs::new();
+        let progress = progress(&jobs, true);
+        {
+            let mut progress = progress.lock();
+            progress.push("at once");
+            progress.push(", gathered");
+            progress.send_pending();
+            assert_eq!(progress.pending(), 0);
+            progress.send_pending();
+        }
+        until("told", || jobs.state().facts.len() == 2).await;
+        let told: Vec<Json> = jobs.state().facts.iter().map(|(_, body)| body["text"].clone()).collect();
+        assert_eq!(told, ["at once", ", gathered"]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -197,12 +197,22 @@ impl NodeExecutor for Agent {
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
         let Attempt { node, variables, providers, tools, http, files, journal, name, on_piece, .. } = attempt;
-        let Attempt { options, on_thought, .. } = attempt;
+        let Attempt { options, on_thought, flush, .. } = attempt;
         let NodeData::Agent(data) = &node.data else { return mistaken(node.kind) };
         let (run, execution) = (&name.run, name.execution);
         let auto_approved = options.choices.as_deref().and_then(|it| it.auto_approved_tools.as_deref());
-        let means =
-            agent::Means { providers, tools, http, files, run, execution, journal, on_piece, auto_approved };
+        let means = agent::Means {
+            providers,
+            tools,
+            http,
+            files,
+            run,
+            execution,
+            journal,
+            on_piece,
+            flush,
+            auto_approved,
+        };
         agent::run(data, node, variables, means, on_thought).await
     }
 }

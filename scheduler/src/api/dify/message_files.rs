@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::runs::file_links::FileLinks;
+use crate::runs::projection::files::file_id;
 
 /// Who the files of a turn belong to, and the key under which it has them.
 const OWNERS: [(&str, &str); 2] = [("user", "files"), ("assistant", "answer_files")];
@@ -22,11 +23,9 @@ fn to_json(message: &str, at: usize, belongs_to: &str, file: &Json, links: &File
     let given = ["url", "remote_url"]
         .into_iter()
         .find_map(|key| file.get(key)?.as_str().filter(|url| !url.is_empty()));
-    let id =
-        uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, format!("file {at} of message {message}").as_bytes());
     let is_upload = file["transfer_method"] == "local_file";
     json!({
-        "id": id.to_string(),
+        "id": file_id(message, at),
         "filename": part("filename"),
         "type": part("type"),
         "url": given.map(str::to_owned).or_else(|| links.link(file)),

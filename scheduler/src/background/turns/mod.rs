@@ -150,19 +150,20 @@ pub(crate) async fn turn(
     mut record: RunRecord,
 ) -> Result<Json, StoreError> {
     let withheld = submitter.withheld(&record, render).await?;
-    let output = match record.status {
+    let mut output = match record.status {
         RunStatus::Scheduled | RunStatus::Running | RunStatus::Failed => ShownOutput::default(),
         RunStatus::Paused | RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {
             output::so_far(store, render, record.id).await?
         }
     };
+    output.withhold(withheld);
     let mut sys = std::mem::take(&mut record.sys);
     render.named(&mut sys).await?;
     render.named(&mut record.inputs).await?;
     let mut turn = json!({
         "id": record.id.to_string(),
         "query": sys.get("query").cloned().unwrap_or_else(|| "".into()),
-        "answer": withheld.unwrap_or_else(|| output.text()),
+        "answer": output.text(),
         "inputs": record.inputs,
         "status": record.status.name(),
         "created_at": record.created_at.seconds(),

@@ -37,9 +37,16 @@ impl ShownOutput {
         self.sources.shown(graph)
     }
 
-    /// The rounds of an agent.
+    /// The rounds of an agent, moderated like the answer.
     pub(super) fn thoughts(&self, run: &str) -> Vec<Json> {
-        self.thoughts.listed(run)
+        let mut thoughts = self.thoughts.listed(run);
+        thoughts.iter_mut().for_each(|thought| self.moderated.clean_thought(thought));
+        thoughts
+    }
+
+    /// Replaces the answer by this text, which a server's verdict demands.
+    pub(super) fn withhold(&mut self, text: Option<String>) {
+        self.moderated.withhold(text);
     }
 
     /// The usage of its model calls.

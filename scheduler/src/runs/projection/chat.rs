@@ -148,7 +148,8 @@ impl Projection {
 
     /// The whole answer so far.
     pub(super) fn message_replace(&self, chat: &ChatFacts) -> Json {
-        let reason = self.moderated.reason();
+        // Dify gives no reason in apps that had no workflow.
+        let reason = if chat.simple.is_some() { "" } else { self.moderated.reason() };
         self.of_message(chat, "message_replace", json!({"answer": self.answer(), "reason": reason}))
     }
 
@@ -171,7 +172,10 @@ impl Projection {
     }
 
     pub(super) fn message_end(&self, chat: &ChatFacts, record: &EventRecord) -> Json {
-        let (_, files) = self.with_files(field(record, "outputs", json!({})));
+        let files = match chat.simple {
+            Some(_) => self.message_files(record),
+            None => self.with_files(field(record, "outputs", json!({}))).1.into(),
+        };
         let fields = json!({"id": self.run.id, "metadata": self.metadata(), "files": files});
         self.of_message(chat, "message_end", fields)
     }

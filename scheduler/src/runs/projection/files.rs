@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY};
+use uuid::Uuid;
 
 use super::Projection;
 
@@ -16,6 +17,11 @@ impl Projection {
         let files = among(&outputs);
         (outputs, files)
     }
+}
+
+/// The id of a file of a message, by its place. It follows from both, so that every list has the same.
+pub(crate) fn file_id(message: &str, at: usize) -> String {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("file {at} of message {message}").as_bytes()).to_string()
 }
 
 /// Returns all files among the values of an object, alone or in lists, as Dify looks for them.

@@ -62,6 +62,24 @@ impl Moderated {
         if self.text().is_some() { OUTPUT_MODERATION } else { "" }
     }
 
+    /// Replaces the answer by this text, which a server's verdict demands.
+    pub(crate) fn withhold(&mut self, text: Option<String>) {
+        self.withheld = text;
+    }
+
+    /// Replaces the texts of an agent's thought: all once the answer is replaced, else those with a keyword.
+    pub(crate) fn clean_thought(&self, thought: &mut Json) {
+        for part in ["thought", "observation", "tool_input"] {
+            let Some(value) = thought.get_mut(part).filter(|value| value.as_str() != Some("")) else {
+                continue;
+            };
+            match self.text() {
+                Some(text) => *value = text.into(),
+                None => self.clean(value),
+            }
+        }
+    }
+
     /// Looks at a piece at the end of the text. Returns true when it makes the text flagged.
     fn flags(&mut self, piece: &str) -> bool {
         let Some(rules) = self.rules.as_ref().filter(|_| !self.is_flagged) else { return false };
@@ -134,12 +152,15 @@ impl Projection {
     /// Replaces the answer at the end of the run by this text, which a server's verdict demands. Call it before the last
     /// event is projected.
     pub(crate) fn withhold(&mut self, text: Option<String>) {
-        self.moderated.withheld = text;
+        self.moderated.withhold(text);
     }
 
     /// The payloads that are sent for an event in place of these.
     pub(super) fn moderate(&mut self, record: &EventRecord, mut payloads: Vec<Json>) -> Vec<Json> {
         let was_flagged = self.moderated.is_flagged;
+        // Clients show thoughts in place of the text.
+        let thoughts = payloads.iter_mut().filter(|payload| payload["event"] == "agent_thought");
+        thoughts.for_each(|thought| self.moderated.clean_thought(thought));
         let is_text =
             matches!(record.kind.as_str(), kind::NODE_RUN_STREAM_CHUNK | kind::NODE_RUN_STREAM_REPLACED);
         if self.moderated.take(record, &self.shown) {
@@ -216,6 +237,26 @@ mod tests {
             assert_eq!(flagged.iter().filter(|is| **is).count(), 1, "pieces of {size}");
             assert_eq!(moderated.text(), Some("Sorry."));
         }
+    }
+
+    #[test]
+    fn a_thought_is_replaced_where_it_has_a_keyword_and_whole_once_the_answer_is() {
+        let cleaned = |moderated: &Moderated| {
+            let mut thought = json!({"thought": "a BOMB", "tool_input": "{\"q\": \"x\"}", "observation": "", "tool": "bomb"});
+            moderated.clean_thought(&mut thought);
+            thought
+        };
+        let mut moderated = Moderated::of(&features("bomb"));
+        let expected =
+            json!({"thought": "Sorry.", "tool_input": "{\"q\": \"x\"}", "observation": "", "tool": "bomb"});
+        assert_eq!(cleaned(&moderated), expected);
+        moderated.flags("bomb");
+        assert_eq!(cleaned(&moderated)["tool_input"], "Sorry.");
+        let mut moderated = Moderated::default();
+        assert_eq!(cleaned(&moderated)["thought"], "a BOMB");
+        moderated.withhold(Some("No.".into()));
+        let expected = json!({"thought": "No.", "tool_input": "No.", "observation": "", "tool": "bomb"});
+        assert_eq!(cleaned(&moderated), expected);
     }
 
     #[test]

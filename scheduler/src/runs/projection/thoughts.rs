@@ -2,6 +2,7 @@
 //! follow from the lines of the agent's log.
 
 use serde_json::{Map, Value as Json, json};
+use tidemill_common::value::pyrepr::json_line;
 use tidemill_common::wire::event::EventRecord;
 use uuid::Uuid;
 
@@ -14,7 +15,11 @@ const CALL: &str = "CALL ";
 
 /// The thoughts of a run so far, in the order of their rounds.
 #[derive(Debug, Default)]
-pub struct Thoughts(Vec<Thought>);
+pub struct Thoughts {
+    rounds: Vec<Thought>,
+    /// True from the end of a reply that calls tools to the next text.
+    is_between: bool,
+}
 
 /// A round of the agent.
 #[derive(Debug)]
@@ -42,19 +47,21 @@ impl Thoughts {
         let (round, output) = (line["parent_id"].as_str()?, &line["data"]["output"]);
         if label.ends_with(THOUGHT) {
             let at = self.at(round, record.ts.div_euclid(1000));
-            let thought = &mut self.0[at];
+            self.is_between = false;
+            let thought = &mut self.rounds[at];
             if has_ended {
                 thought.text = output["llm_response"].as_str().unwrap_or_default().to_owned();
                 let calls = output["tool_calls"].as_array().into_iter().flatten();
                 thought.tools = calls.map(|call| (name(&call["name"]), input(&call["args"]))).collect();
+                self.is_between = !thought.tools.is_empty();
             }
             return Some(at);
         }
         if !label.starts_with(CALL) || !has_ended {
             return None;
         }
-        let at = self.0.iter().position(|thought| thought.round == round)?;
-        let (thought, tool) = (&mut self.0[at], name(&output["tool_call_name"]));
+        let at = self.rounds.iter().position(|thought| thought.round == round)?;
+        let (thought, tool) = (&mut self.rounds[at], name(&output["tool_call_name"]));
         if !thought.tools.iter().any(|(known, _)| *known == tool) {
             // A model that writes its calls as text.
             thought.tools.push((tool.clone(), input(&output["tool_call_input"])));
@@ -63,18 +70,25 @@ impl Thoughts {
         (thought.answers.len() >= thought.tools.len()).then_some(at)
     }
 
+    /// The part of a piece of text that is shown. The agent separates the texts of its rounds by a line break, which on
+    /// Dify is in the answer and not in the stream.
+    pub(super) fn shown<'a>(&mut self, piece: &'a str) -> &'a str {
+        let is_between = std::mem::take(&mut self.is_between);
+        piece.strip_prefix('\n').filter(|_| is_between).unwrap_or(piece)
+    }
+
     /// The place of a round's thought; a new one is last.
     fn at(&mut self, round: &str, began: i64) -> usize {
-        self.0.iter().position(|thought| thought.round == round).unwrap_or_else(|| {
+        self.rounds.iter().position(|thought| thought.round == round).unwrap_or_else(|| {
             let (round, text, tools, answers) = (round.to_owned(), String::new(), Vec::new(), Vec::new());
-            self.0.push(Thought { round, text, tools, answers, began });
-            self.0.len() - 1
+            self.rounds.push(Thought { round, text, tools, answers, began });
+            self.rounds.len() - 1
         })
     }
 
     /// The fields of a thought in an event.
     pub(super) fn event(&self, run: &str, at: usize) -> Json {
-        let thought = &self.0[at];
+        let thought = &self.rounds[at];
         json!({
             "id": thought.id(run), "position": at + 1, "thought": thought.text, "observation": thought.observation(),
             "tool": thought.names(), "tool_labels": thought.labels(), "tool_input": thought.input(), "message_files": [],
@@ -91,7 +105,7 @@ impl Thoughts {
                 "files": [],
             })
         };
-        self.0.iter().enumerate().map(shown).collect()
+        self.rounds.iter().enumerate().map(shown).collect()
     }
 }
 
@@ -118,12 +132,12 @@ impl Thought {
     }
 }
 
-/// The values by the names of their tools, as JSON text; empty without a tool.
+/// The values by the names of their tools, as JSON text in Python's layout; empty without a tool.
 fn by_name(values: &[(String, Json)]) -> String {
     if values.is_empty() {
         return String::new();
     }
-    Json::Object(values.iter().cloned().collect()).to_string()
+    json_line(&Json::Object(values.iter().cloned().collect()))
 }
 
 fn name(value: &Json) -> String {
@@ -164,7 +178,7 @@ mod tests {
             (line("m Thought", "success", reply), true),
             (line("CALL add", "start", Json::Null), false),
             (answer("add", "2"), false),
-            (answer("say", "ok"), true),
+            (answer("say", "ök"), true),
             (line("ROUND 1", "success", Json::Null), false),
         ];
         for (at, (record, is_shown)) in lines.iter().enumerate() {
@@ -183,12 +197,31 @@ mod tests {
                 &json!(1),
                 &json!("Let me see"),
                 &json!("add;say"),
-                &json!(r#"{"add":{"a":1},"say":"plain"}"#),
-                &json!(r#"{"add":"2","say":"ok"}"#)
+                &json!(r#"{"add": {"a": 1}, "say": "plain"}"#),
+                &json!(r#"{"add": "2", "say": "ök"}"#)
             )
         );
         let listed = thoughts.listed("run");
         assert_eq!((&listed[0]["id"], &listed[0]["created_at"]), (&shown["id"], &json!(5)));
+    }
+
+    #[test]
+    fn the_line_break_after_a_reply_that_calls_tools_is_not_shown() {
+        let calls = json!([{"name": "add", "args": "{}"}]);
+        let mut thoughts = Thoughts::default();
+        for (reply, piece, shown) in [
+            (None, "\ntext", "\ntext"),
+            (Some(json!({"tool_calls": []})), "\n", "\n"),
+            (Some(json!({"tool_calls": calls})), "\n", ""),
+            (None, "\n", "\n"),
+            (Some(json!({"tool_calls": calls})), "\n\nmore", "\nmore"),
+            (Some(json!({"tool_calls": calls})), "more\n", "more\n"),
+        ] {
+            if let Some(reply) = reply {
+                thoughts.take(&line("m Thought", "success", reply));
+            }
+            assert_eq!(thoughts.shown(piece), shown, "{piece:?}");
+        }
     }
 
     #[test]

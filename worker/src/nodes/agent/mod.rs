@@ -26,7 +26,7 @@ use tidemill_common::nodes::llm::turns;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
-use crate::attempt::executor::{PieceSink, ThoughtSink};
+use crate::attempt::executor::{Flush, PieceSink, ThoughtSink};
 use crate::attempt::journal::Journal;
 use crate::outside::http::Http;
 use crate::outside::providers::Providers;
@@ -52,6 +52,8 @@ pub struct Means<'a> {
     pub journal: &'a Journal,
     /// Receives pieces of outputs as they arrive.
     pub on_piece: PieceSink<'a>,
+    /// Sends the pieces so far. A round's text must come before the lines of the log that follow it.
+    pub flush: Flush<'a>,
     /// Tools that need no approval; `None` if no tool needs one.
     pub auto_approved: Option<&'a [Arc<str>]>,
 }

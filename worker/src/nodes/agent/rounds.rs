@@ -178,7 +178,13 @@ impl<'a> Rounds<'a> {
     pub(super) fn emit(&mut self, log: AgentLog) {
         let event = self.event(&log);
         self.note(log);
-        self.means.journal.emit(vec![event]);
+        self.send(vec![event]);
+    }
+
+    /// Sends events after the text so far.
+    fn send(&self, events: Vec<(StepEvent, JsonMap)>) {
+        (self.means.flush)();
+        self.means.journal.emit(events);
     }
 
     fn note(&mut self, log: AgentLog) {
@@ -226,7 +232,7 @@ impl<'a> Rounds<'a> {
             EntryStart::Known(known) => return self.take_recorded(&known, &step, log, to_streamed),
             EntryStart::Try(the_try) => the_try,
         };
-        self.means.journal.emit(vec![self.event(parent), self.event(&log)]);
+        self.send(vec![self.event(parent), self.event(&log)]);
         let (began, clock) = (now(), Instant::now());
         let question = self.question(messages, tools);
         let (reply, linked) = match self.ask_model(question, &step, to_streamed).await {
@@ -247,6 +253,7 @@ impl<'a> Rounds<'a> {
             (usage.clone(), ChargeSource::Model(self.provider.clone(), self.model.name().to_owned()));
         let result = round_reply.to_json(&usage);
         let report = EntryReport { events: vec![event], charge: Some(charge) };
+        (self.means.flush)();
         self.means.journal.record(&step, the_try.number, &result, report).await;
         self.note(log);
         self.spend(usage);
@@ -264,6 +271,7 @@ impl<'a> Rounds<'a> {
     ) -> Result<RoundReply, String> {
         let (round_reply, usage) = RoundReply::read(known).ok_or_else(|| unreadable(step))?;
         self.add_text(&to_streamed(&round_reply.text));
+        (self.means.flush)();
         round_reply.files.iter().for_each(|file| self.collected.keep(file.clone()));
         let metadata = self.doubled(step, self.cost(None, &usage));
         let log = log.done(thought(&round_reply), metadata);
@@ -369,7 +377,7 @@ impl<'a> Rounds<'a> {
         let is_told = is_workflow && self.means.journal.has_called(&step, the_try.number).await;
         if !is_told {
             let started = (StepEvent::ToolCallStarted, self.told_call(call, &arguments));
-            self.means.journal.emit(vec![self.event(&log), started]);
+            self.send(vec![self.event(&log), started]);
         }
         let answered = self.invoke(at, &arguments, &step, &the_try).await;
         self.warn_of(at, &answered);
@@ -392,6 +400,7 @@ impl<'a> Rounds<'a> {
         let events = vec![event, self.event(&log)];
         let charge = answered.spent.clone().map(|(usage, run)| (usage, ChargeSource::of_tool(run)));
         let report = EntryReport { events, charge };
+        (self.means.flush)();
         self.means.journal.record_large(&step, the_try.number, answered.to_json(), report).await;
         self.note(log);
         answered.files.iter().for_each(|file| self.collected.keep(file.clone()));

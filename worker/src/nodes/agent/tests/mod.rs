@@ -149,6 +149,7 @@ impl Setup {
             execution: execution(5),
             journal: &journal(jobs),
             on_piece: &on_piece,
+            flush: &|| {},
             auto_approved: None,
         };
         let result = run(data, node, &Values(self.variables), means, &mut on_thought).await;
