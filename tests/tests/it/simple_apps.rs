@@ -250,12 +250,14 @@ async fn wrong_requests_are_refused_by_an_error_and_not_by_an_event() {
     let system = system(&[], &model).await;
     let chat = published(&system, &app("chat", json!({}))).await;
     let completion = published(&system, &app("completion", json!({}))).await;
-    for (client, path) in [(&chat, "/v1/chat-messages"), (&completion, "/v1/completion-messages")] {
+    for (client, path, query) in
+        [(&chat, "/v1/chat-messages", "q"), (&completion, "/v1/completion-messages", "")]
+    {
         for mode in ["streaming", "blocking"] {
-            let wrong = json!({"inputs": {}, "user": "u1", "query": "q", "response_mode": mode});
+            let wrong = json!({"inputs": {}, "user": "u1", "query": query, "response_mode": mode});
             let refused = client.post(path, &wrong).await;
             assert_eq!(refusal(&refused), (400, "invalid_param"), "{path} {mode} {}", refused.text);
-            let wrong = body(mode, json!({"query": "q", "files": ["https://h/x.png"]}));
+            let wrong = body(mode, json!({"query": query, "files": ["https://h/x.png"]}));
             assert_eq!(refusal(&client.post(path, &wrong).await), (400, "invalid_param"), "{path} {mode}");
         }
     }
