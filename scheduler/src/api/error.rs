@@ -136,6 +136,10 @@ impl ApiError {
     pub fn status(&self) -> StatusCode {
         self.status
     }
+    /// Dify's word for the kind of error.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
     /// The cause.
     pub fn cause(&self) -> Cause {
         self.cause

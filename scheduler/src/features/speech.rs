@@ -76,8 +76,7 @@ pub(crate) async fn to_text(
     let model = model_of(&config.features.speech_to_text).ok_or(SpeechError::NoModel)?;
     let run = RunId::generate(submitter.some_shard().await.map_err(InnerError::from)?);
     let place = files::open(&config.files)?;
-    let extension = recording.mime_type.rsplit('/').next().unwrap_or_default();
-    let filename = format!("recording.{extension}");
+    let filename = file_name(&recording.mime_type);
     let reference = place.keep(&run, recording.bytes).await?;
     let order = json!({"reference": reference, "filename": filename, "mime_type": recording.mime_type});
     let end = submitter.inner(inner(config, (HEARS, TO_TEXT), (model, order), payer, Some(run))).await;
@@ -89,6 +88,12 @@ pub(crate) async fn to_text(
     }
     let text = end?.outputs.get("text").and_then(Json::as_str).map(str::to_owned);
     text.ok_or(SpeechError::NoOutput("text"))
+}
+
+/// The name under which a recording goes to the model, which reads its format from the name.
+fn file_name(mime_type: &str) -> String {
+    let kind = mime_type.rsplit('/').next().unwrap_or_default();
+    format!("recording.{}", kind.strip_prefix("x-").unwrap_or(kind))
 }
 
 /// The sound of a text, as MP3.

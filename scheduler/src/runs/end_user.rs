@@ -78,18 +78,30 @@ fn without_settings(text: &str) -> Option<String> {
     (left != text).then_some(left)
 }
 
-/// The first name of a setting in a text, with its place. A longer word that contains a name is not one.
+/// The names of settings in a text that are missing in what is shown of it.
+pub fn hidden_settings(text: &str, shown: &str) -> Vec<&'static str> {
+    // A text is seldom changed, and the names are many.
+    if text == shown {
+        return Vec::new();
+    }
+    let names = SETTINGS.iter().map(String::as_str);
+    names.filter(|name| place_of(text, name).is_some() && place_of(shown, name).is_none()).collect()
+}
+
+/// The first name of a setting in a text, with its place.
 fn first_setting(text: &str) -> Option<(usize, &'static str)> {
+    let names = SETTINGS.iter().map(String::as_str);
+    names.filter_map(|name| place_of(text, name).map(|at| (at, name))).min()
+}
+
+/// The place of a name in a text. A longer word that contains the name is not it.
+fn place_of(text: &str, name: &str) -> Option<usize> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-    let found = SETTINGS.iter().filter_map(|name| {
-        text.match_indices(name.as_str()).map(|(at, _)| at).find_map(|at| {
-            let begins = text[..at].chars().next_back().is_none_or(|c| !is_part(c));
-            let after = text[at + name.len()..].chars().next();
-            let ends = after.is_none_or(|c| !(c.is_alphanumeric() || c == '_'));
-            (begins && ends).then_some((at, name.as_str()))
-        })
-    });
-    found.min()
+    text.match_indices(name).map(|(at, _)| at).find(|at| {
+        let begins = text[..*at].chars().next_back().is_none_or(|c| !is_part(c));
+        let after = text[at + name.len()..].chars().next();
+        begins && after.is_none_or(|c| !(c.is_alphanumeric() || c == '_'))
+    })
 }
 
 #[cfg(test)]
@@ -122,6 +134,23 @@ mod tests {
             ("more than 5 bytes (http.file_bytes_max, run.value_bytes_max) came", "more than 5 bytes came"),
         ] {
             assert_eq!(error_text(text), left);
+        }
+    }
+
+    #[test]
+    fn an_operator_learns_which_settings_were_hidden() {
+        for (text, names) in [
+            ("too many jobs wait for a worker (scheduler.queue_max); try again", vec!["scheduler.queue_max"]),
+            (
+                "more than 5 bytes (http.file_bytes_max, run.value_bytes_max) came",
+                vec!["http.file_bytes_max", "run.value_bytes_max"],
+            ),
+            ("GET https://u:p@h:1/a failed", vec![]),
+            ("query is required", vec![]),
+        ] {
+            let mut hidden = hidden_settings(text, &error_text(text));
+            hidden.sort_unstable();
+            assert_eq!(hidden, names, "{text}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use tidemill_common::dsl::Diagnostic;
 use tidemill_common::files::UploadId;
-use tidemill_common::graph::{Graph, NodeIx};
+use tidemill_common::graph::{AppMode, Graph, NodeIx};
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::value::Segment;
@@ -81,6 +81,8 @@ impl Submitter {
         let uploads = self.uploads.find(inputs::uploads(graph, root, submission), owner).await?;
         let found = uploads.keys().copied().collect();
         let answers = answers.with_uploads(uploads).for_a_client(is_for_a_client);
+        // Dify compares types only where a workflow is run, not in chats and completions.
+        let answers = answers.trusting_types(graph.app_mode() != AppMode::Workflow.name());
         let prepared = Prepared {
             inputs: inputs::of_run(graph, root, submission, &answers)?,
             files: files::of_request(&graph.features, &submission.files, &answers)?,

@@ -22,6 +22,8 @@ pub(crate) struct Answers {
     uploads: Option<HashMap<UploadId, Upload>>,
     /// The values come from a client with an app's key, so they are checked.
     is_for_a_client: bool,
+    /// A file may be of another type than the request says.
+    trusts_types: bool,
 }
 
 impl Answers {
@@ -38,6 +40,16 @@ impl Answers {
     /// The same answers for values of a client with an app's key, or not.
     pub(crate) fn for_a_client(self, is_for_a_client: bool) -> Self {
         Self { is_for_a_client, ..self }
+    }
+
+    /// The same answers for an app that takes a file as what the request says, or not.
+    pub(crate) fn trusting_types(self, trusts_types: bool) -> Self {
+        Self { trusts_types, ..self }
+    }
+
+    /// Returns true if a file may be of another type than the request says.
+    pub(crate) fn trust_types(&self) -> bool {
+        self.trusts_types
     }
 
     /// Returns true if the values come from a client with an app's key.

@@ -143,6 +143,27 @@ async fn a_user_lists_and_names_and_removes_conversations() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ids_of_conversations_and_messages_are_checked_before_they_are_searched() {
+    let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
+    let system = system(&[], &model).await;
+    let app = register(&system, &counting()).await;
+    let id = text(&say(&app, "u1", "one", "").await["conversation_id"]);
+    let none = app.get("/v1/messages?user=u1&conversation_id=").await;
+    assert_eq!((none.status, &none.body), (200, &json!({"limit": 20, "has_more": false, "data": []})));
+    for path in [
+        "/v1/messages?user=u1",
+        "/v1/messages?user=u1&conversation_id=none",
+        &format!("/v1/messages?user=u1&conversation_id={id}&first_id=none"),
+        "/v1/conversations?user=u1&last_id=none",
+        &format!("/v1/conversations/{id}/variables?user=u1&last_id=none"),
+        &format!("/v1/conversations/{id}/variables?user=u1&variable_name=a--b"),
+    ] {
+        let refused = app.get(path).await;
+        assert_eq!((refused.status, &refused.body["code"]), (400, &json!("invalid_param")), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn expired_conversations_are_not_listed() {
     let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
     let system = system(&[("scheduler.conversation_retention_seconds", "2")], &model).await;
@@ -186,7 +207,7 @@ async fn conversation_variables_are_shown_and_set() {
     assert_eq!((values(&rest).len(), &rest.body["has_more"]), (2, &json!(false)));
     assert_eq!(values(&shown("&variable_name=mood").await), [pair("mood", "calm")]);
     assert_eq!(shown("&variable_name=a%27b").await.status, 400);
-    assert_eq!(shown("&last_id=none").await.status, 404);
+    assert_eq!(shown("&last_id=none").await.status, 400);
     assert_eq!(app.get(&format!("{path}?user=u2")).await.status, 404);
 
     let mood = text(&all.body["data"][2]["id"]);

@@ -95,4 +95,9 @@ async fn a_file_with_moderation_runs_only_while_the_setting_leaves_moderation_ou
     let message = refused.body["message"].as_str().unwrap_or_default();
     // Its end users read the reason, and no name of a setting.
     assert!(message.contains("sensitive_word_avoidance") && !message.contains(SETTING), "{message}");
+    // The operator finds the setting in the log, with the request.
+    let logged = strict.wait_for_log("an error was shown without names of settings").await;
+    assert_eq!(logged["code"], "invalid_workflow");
+    assert!(logged["settings"].as_str().is_some_and(|names| names.contains(SETTING)), "{logged:#}");
+    assert!(logged.to_string().contains("request_id"), "{logged:#}");
 }

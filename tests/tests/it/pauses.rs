@@ -113,6 +113,12 @@ async fn a_form_is_shown_and_answered_over_difys_api() {
             "{}",
             form.text
         );
+        for part in [json!({"inputs": inputs, "user": "u1"}), json!({"action": action, "user": "u1"})] {
+            for token in [token, "nothing"] {
+                let refused = app.post(&format!("/v1/form/human_input/{token}"), &part).await;
+                assert_eq!((refused.status, &refused.body["code"]), (400, &json!("invalid_param")), "{part}");
+            }
+        }
         let body = json!({"inputs": inputs, "action": action, "user": "u1"});
         let answered = app.post(&format!("/v1/form/human_input/{token}"), &body).await;
         assert_eq!(answered.status, 200, "{}", answered.text);

@@ -310,3 +310,82 @@ async fn modes_that_cannot_be_run_are_refused_with_the_ones_that_can() {
         assert!(said.contains(mode) && said.contains("chat, agent-chat and completion"), "{said}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_requests_are_refused_by_an_error_and_not_by_an_event() {
+    let model = llm::rules(json!([{"match": {}, "reply": "x"}])).await;
+    let system = system(&[], &model).await;
+    let chat = published(&system, &app("chat", json!({}))).await;
+    let completion = published(&system, &app("completion", json!({}))).await;
+    for (client, path, query) in
+        [(&chat, "/v1/chat-messages", "q"), (&completion, "/v1/completion-messages", "")]
+    {
+        for mode in ["streaming", "blocking"] {
+            let wrong = json!({"inputs": {}, "user": "u1", "query": query, "response_mode": mode});
+            let refused = client.post(path, &wrong).await;
+            assert_eq!(refusal(&refused), (400, "invalid_param"), "{path} {mode} {}", refused.text);
+            let wrong = body(mode, json!({"query": query, "files": ["https://h/x.png"]}));
+            assert_eq!(refusal(&client.post(path, &wrong).await), (400, "invalid_param"), "{path} {mode}");
+        }
+    }
+
+    let theirs = chat.post("/v1/chat-messages", &body("blocking", json!({"query": "q", "user": "u2"}))).await;
+    for conversation in [&theirs.body["conversation_id"], &json!("8c1d4f0e-0000-4000-8000-000000000000")] {
+        // It is checked before the inputs.
+        let more = json!({"query": "q", "inputs": {}, "conversation_id": conversation});
+        for mode in ["streaming", "blocking"] {
+            let refused = chat.post("/v1/chat-messages", &body(mode, more.clone())).await;
+            assert_eq!(refusal(&refused), (404, "not_found"), "{mode} {}", refused.text);
+            assert_eq!(refused.body["message"], "Conversation Not Exists.");
+        }
+    }
+    let pinned = body("blocking", json!({"query": "q", "workflow_id": "draft"}));
+    assert_eq!(chat.post("/v1/chat-messages", &pinned).await.status, 200, "it has no versions");
+    assert_eq!(chat.get("/v1/workflows/logs").await.body["total"], 0, "these are logs of workflows");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_is_taken_up_again_only_with_event_ids_and_its_end_has_the_usage() {
+    let model = llm::rules(json!([{"match": {}, "reply": "x"}])).await;
+    let system = system(&[], &model).await;
+    let app = published(&system, &app("chat", json!({}))).await;
+    let said = app.post("/v1/chat-messages", &body("blocking", json!({"query": "q"}))).await;
+    let usage = &said.body["metadata"]["usage"];
+    assert!(usage["total_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{}", said.text);
+    let path = format!("/v1/workflow/{}/events?user=u1", said.body["task_id"].as_str().expect("an id"));
+    assert_eq!(refusal(&app.get(&path).await), (400, "not_workflow_app"));
+    for (path, header) in [(format!("{path}&event_ids=true"), None), (path, Some("0"))] {
+        let mut request = app.request(Method::GET, &path);
+        if let Some(id) = header {
+            request = request.header("last-event-id", id);
+        }
+        let mut stream = app.open(request).await;
+        let mut last = Json::Null;
+        while let Some(message) = stream.next().await {
+            last = message.data.map_or(last, |data| serde_json::from_str(&data).expect("events are JSON"));
+        }
+        assert_eq!((&last["event"], &last["metadata"]["usage"]), (&json!("message_end"), usage), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_completion_shows_the_features_of_its_file() {
+    let model = llm::rules(json!([{"match": {}, "reply": "x"}])).await;
+    let system = system(&[("features.speech_to_text", "openai/whisper-1")], &model).await;
+    let more = json!({
+        "suggested_questions": ["Why?"], "speech_to_text": {"enabled": true}, "retriever_resource": {"enabled": false},
+    });
+    let app = published(&system, &app("completion", more)).await;
+    let shown = app.get("/v1/parameters").await.body;
+    for (name, value) in [
+        ("opening_statement", json!("Welcome")),
+        ("suggested_questions", json!(["Why?"])),
+        ("speech_to_text", json!({"enabled": true})),
+        ("retriever_resource", json!({"enabled": false})),
+        ("sensitive_word_avoidance", json!({"enabled": false, "type": "", "configs": []})),
+    ] {
+        assert_eq!(shown[name], value, "{name}");
+    }
+    let silent = app.request(Method::POST, "/v1/audio-to-text");
+    assert_eq!(refusal(&app.send(silent).await), (400, "no_audio_uploaded"), "the feature is on");
+}

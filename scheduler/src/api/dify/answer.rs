@@ -14,12 +14,13 @@ use tidemill_common::store::App;
 use tidemill_common::wire::event::{EventRecord, kind};
 use tokio::time::Instant;
 
-use super::find_any;
 use super::stream::{Stream, Wanted};
+use super::{check_has_workflow, find_any};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::events::{After, Follower, News, PING_EVERY};
 use crate::api::sse;
+use crate::runs::end_user;
 use crate::runs::projection::Totals;
 use crate::runs::record::RunRecord;
 use crate::stopping::{Stage, reached};
@@ -53,7 +54,7 @@ pub(super) enum StartOutcome {
 }
 
 /// Starts a run and answers with its stream, or waits for its end. The run continues when the client leaves. In
-/// streaming mode wrong inputs are reported by an event, as on Dify.
+/// streaming mode an app with a workflow of its own reports wrong inputs by an event, as on Dify.
 pub(super) async fn begin(
     state: &ApiState,
     app: &Arc<App>,
@@ -62,7 +63,9 @@ pub(super) async fn begin(
 ) -> Result<StartOutcome, ApiError> {
     let submitted = match state.submitter.submit(submission).await {
         Ok(submitted) => submitted,
-        Err(SubmitError::Inputs { message, .. }) if mode == Mode::Streaming => {
+        Err(SubmitError::Inputs { message, .. })
+            if mode == Mode::Streaming && check_has_workflow(app).is_ok() =>
+        {
             return Ok(StartOutcome::Answered(refused(state, &message)));
         }
         Err(error) => return Err(error.into()),
@@ -99,9 +102,9 @@ pub(super) fn pause_data(record: &RunRecord, totals: Totals, pause: &Json) -> Js
     })
 }
 
-/// The stream for wrong inputs, as on Dify.
+/// The stream for wrong inputs of an app with a workflow, as on Dify.
 fn refused(state: &ApiState, message: &str) -> Response {
-    let event: Json = json!({"event": "error", "message": message, "status": 500});
+    let event: Json = json!({"event": "error", "message": end_user::error_text(message), "status": 500});
     let frames: [Bytes; 2] = [sse::DIFY_PING, sse::dify(None, &event)];
     let frames = futures_util::stream::iter(frames);
     if state.config.compat.error_event_closes_stream {

@@ -25,7 +25,7 @@ use crate::features::speech::{self, Payer, Recording, SpeechError, Text};
 /// The user of requests that name none, as on Dify.
 const DEFAULT_USER: &str = "DEFAULT-USER";
 /// The media types that Dify takes, after `audio/`.
-const TYPES: [&str; 8] = ["mp3", "mp4", "mpeg", "mpga", "m4a", "wav", "webm", "amr"];
+const TYPES: [&str; 9] = ["mp3", "mp4", "mpeg", "mpga", "m4a", "x-m4a", "wav", "webm", "amr"];
 /// Bytes of a form beside its file.
 const FORM_BYTES_MAX: u64 = 64 * 1024;
 /// A megabyte, as Dify counts.
@@ -243,6 +243,7 @@ mod tests {
         for (kind, size, max, expected) in [
             ("audio/mpeg", 10, 10, None),
             ("audio/MP3; codecs=x", 10, 10, None),
+            ("audio/x-m4a", 10, 10, None),
             ("audio/mpeg", 11, 10, Some(StatusCode::PAYLOAD_TOO_LARGE)),
             ("audio/flac", 1, 10, Some(StatusCode::UNSUPPORTED_MEDIA_TYPE)),
             ("video/mp4", 1, 10, Some(StatusCode::UNSUPPORTED_MEDIA_TYPE)),

@@ -12,13 +12,17 @@ use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::EventRecord;
 
 use super::answer::{Mode, StartOutcome, begin, pause_data};
+use super::user_conversation::UserConversation;
 use super::versions::pinned;
-use super::{check_chat, facts, find_any, renderer, stop, totals_so_far, truth, user_of};
+use super::{
+    check_chat, check_has_workflow, facts, find_any, renderer, stop, take_files, totals_so_far, truth,
+    user_of,
+};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
-use crate::api::request::{Body, IdInPath, take_list, take_object, take_text};
+use crate::api::request::{Body, IdInPath, take_object, take_text};
 use crate::runs::projection::{ChatFailure, Projection, Totals};
 use crate::runs::record::RunRecord;
 use crate::submit::{Submission, SystemValues, WorkflowSource};
@@ -29,7 +33,8 @@ const PAGE: usize = 512;
 /// Answers a message. The run continues when the client leaves.
 ///
 /// # Errors
-/// Dify's 400s, the errors of [`crate::submit::SubmitError`], and for a blocking request the failure of its run.
+/// Dify's 400s, the errors of [`crate::submit::SubmitError`], for a blocking request the failure of its run, and 404 for an
+/// unknown version or, in an app that had no workflow, an unknown conversation.
 pub async fn send(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -48,9 +53,18 @@ pub async fn send(
     if mode == Mode::Blocking && app.mode == SimpleMode::AgentChat.name() {
         return Err(ApiError::invalid_param("Agent Chat App does not support blocking mode"));
     }
-    let app = pinned(&state, app, take_text(&mut map, "workflow_id")?.as_deref()).await?;
+    let version = take_text(&mut map, "workflow_id")?;
+    let app = match check_has_workflow(&app) {
+        Ok(()) => pinned(&state, app, version.as_deref()).await?,
+        // Such an app has no versions on Dify, and there it refuses a conversation that it does not know.
+        Err(_) if conversation.is_empty() => app,
+        Err(_) => {
+            UserConversation::get(&state, &app, &user, &conversation).await?;
+            app
+        }
+    };
     let submission = Submission {
-        files: take_list(&mut map, "files")?,
+        files: take_files(&mut map)?,
         only_known_conversation: !conversation.is_empty(),
         conversation_id: Some(conversation),
         query,

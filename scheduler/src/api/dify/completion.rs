@@ -10,12 +10,12 @@ use tidemill_common::graph::Graph;
 use tidemill_common::value::JsonMap;
 
 use super::answer::{Mode, StartOutcome, begin};
-use super::{chat, check_completion, find, stop, user_of};
+use super::{chat, check_completion, find, stop, take_files, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
-use crate::api::request::{Body, IdInPath, take_list, take_object, take_text};
+use crate::api::request::{Body, IdInPath, take_object, take_text};
 use crate::submit::{Submission, SystemValues, WorkflowSource};
 
 /// The field of the request, and of the form that takes it.
@@ -41,7 +41,7 @@ pub async fn send(
     let inputs = inputs.ok_or_else(|| ApiError::invalid_param("inputs is required"))?;
     let workflow = state.workflows.of_document(&app.version, &app.document)?;
     let submission = Submission {
-        files: take_list(&mut map, "files")?,
+        files: take_files(&mut map)?,
         conversation_id: Some(String::new()),
         is_nameless: true,
         key: Some(key),

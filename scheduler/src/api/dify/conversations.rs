@@ -11,7 +11,7 @@ use tidemill_common::limits::CONVERSATION_NAME_CHARS_MAX;
 use tidemill_common::store::{App, ConversationChange, ConversationsBy, ListConversations};
 
 use super::user_conversation::{UserConversation, gone, spelled};
-use super::{check_chat, given, limit_in, renderer, truth, user_in_or_default, user_or_default};
+use super::{check_chat, check_uuid, given, limit_in, renderer, truth, user_in_or_default, user_or_default};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
@@ -43,7 +43,10 @@ pub async fn list(
     let no_last = || ApiError::not_found("Last Conversation Not Exists.");
     let after = match given(&params, "last_id").map(spelled) {
         None => None,
-        Some(id) => Some((state.submitter.shard_of_conversation(&id).await.map_err(|_| no_last())?, id)),
+        Some(id) => {
+            check_uuid("last_id", &id)?;
+            Some((state.submitter.shard_of_conversation(&id).await.map_err(|_| no_last())?, id))
+        }
     };
     let query = ListConversations {
         app: app.id.clone(),
@@ -91,7 +94,8 @@ pub async fn remove(
 /// Renames a conversation: to the given name, or after its first question.
 ///
 /// # Errors
-/// 400 for a missing or too long name, 404 for a conversation that does not exist or belongs to another user.
+/// 400 for a missing or too long name and for a conversation without messages to name it after; 404 for a conversation that
+/// does not exist or belongs to another user.
 pub async fn rename(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -142,7 +146,8 @@ async fn first_query(
         return Ok(query(first));
     }
     let first = under_way.into_iter().next();
-    let first = first.ok_or_else(|| ApiError::not_found("Message Not Exists."))?;
+    let first =
+        first.ok_or_else(|| ApiError::invalid_param("the conversation has no messages to name it after"))?;
     let (render, _) = renderer(state, &first).await?;
     Ok(query(&turns::turn(&*state.store, &render, &state.submitter, first).await?))
 }

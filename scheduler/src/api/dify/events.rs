@@ -1,5 +1,6 @@
 //! `GET /v1/workflow/{id}/events`: resumes a run's stream. Beyond Dify, no event is missing: without event ids all events
-//! are sent again from the beginning. With `Last-Event-ID` none is repeated, even after the run has ended.
+//! are sent again from the beginning. With `Last-Event-ID` none is repeated, even after the run has ended. Runs of apps that
+//! had no workflow can be followed only with event ids: without them they are refused, as on Dify.
 
 use axum::Extension;
 use axum::extract::State;
@@ -7,7 +8,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 
 use super::stream::{Stream, Wanted};
-use super::{event_ids, find, says_true, user_in};
+use super::{check_has_workflow, event_ids, find, says_true, user_in};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
@@ -17,7 +18,8 @@ use crate::api::request::{IdInPath, Params};
 /// Follows a run that this user has started.
 ///
 /// # Errors
-/// 400 without a user, 404 for a run that is not of this user.
+/// 400 without a user, and for an app that had no workflow unless the client asks for event ids; 404 for a run that is not
+/// of this user.
 pub async fn follow(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -27,6 +29,9 @@ pub async fn follow(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let user = user_in(&params)?;
+    if !event_ids::are_wanted(&headers, &uri) {
+        check_has_workflow(&app)?;
+    }
     let gone = || ApiError::not_found("Workflow run not found");
     let run = id.run().map_err(|_| gone())?;
     let record = find(&state, &app, run).await?.filter(|record| record.user == user).ok_or_else(gone)?;

@@ -46,7 +46,7 @@ pub async fn show(
 /// Answers a form, once. After `Ok` the run will continue with the answer.
 ///
 /// # Errors
-/// As for [`show`], and 400 `invalid_form_data` in Dify's words.
+/// As for [`show`], 400 `invalid_form_data` in Dify's words, and before all these 400 without `inputs` or `action`.
 pub async fn submit(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -54,12 +54,13 @@ pub async fn submit(
     body: Body,
 ) -> Result<JsonBody<Json>, ApiError> {
     let mut map = body.dify_object()?;
+    let user = user_of(&map)?;
+    let required = |name: &str| ApiError::invalid_param(format!("{name} is required"));
+    let inputs = take_object(&mut map, "inputs")?.ok_or_else(|| required("inputs"))?;
+    let action = take_text(&mut map, "action")?.ok_or_else(|| required("action"))?;
     let given = Answer {
-        answered_by: Some(user_of(&map)?),
-        content: AnswerContent::Form {
-            action: take_text(&mut map, "action")?.unwrap_or_default(),
-            inputs: take_object(&mut map, "inputs")?.unwrap_or_default(),
-        },
+        answered_by: Some(user),
+        content: AnswerContent::Form { action, inputs },
         key: None,
         app: Some(app.id.clone()),
     };

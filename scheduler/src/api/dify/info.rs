@@ -104,7 +104,7 @@ pub async fn site(
 fn moderation(state: &ApiState, features: &JsonMap) -> Json {
     let is_served = state.workflows.moderation(features).is_some();
     let given = features.get("sensitive_word_avoidance").filter(|_| is_served);
-    given.cloned().unwrap_or_else(|| json!({"enabled": is_served}))
+    given.cloned().unwrap_or_else(|| json!({"enabled": is_served, "type": "", "configs": []}))
 }
 
 fn workflow_of(state: &ApiState, app: &Arc<App>) -> Result<Arc<Workflow>, ApiError> {

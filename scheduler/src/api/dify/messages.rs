@@ -6,7 +6,8 @@ use serde_json::{Value as Json, json};
 
 use super::user_conversation::UserConversation;
 use super::{
-    check_chat, given, limit_in, links, message_fields, message_files, renderer, user_in_or_default,
+    check_chat, check_uuid, given, limit_in, links, message_fields, message_files, renderer,
+    user_in_or_default,
 };
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
@@ -20,7 +21,7 @@ use crate::runs::forms::FormTokens;
 /// The parent id of every message. Conversations over Dify's API have no branches, and Dify says so by this id.
 const NO_BRANCH: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Lists the messages of a conversation of this user.
+/// Lists the messages of a conversation of this user. Without one (an empty id) there are none.
 ///
 /// # Errors
 /// 400 for missing or invalid parameters, 404 for a conversation that does not exist or belongs to another user.
@@ -31,9 +32,15 @@ pub async fn list(
 ) -> Result<JsonBody<Json>, ApiError> {
     check_chat(&app)?;
     let user = user_in_or_default(&params);
-    let id = given(&params, "conversation_id");
+    let id = params.get("conversation_id");
     let id = id.ok_or_else(|| ApiError::invalid_param("conversation_id is required"))?;
     let limit = limit_in(&params)?;
+    let first = given(&params, "first_id");
+    first.map_or(Ok(()), |first| check_uuid("first_id", first))?;
+    if id.is_empty() {
+        return Ok(JsonBody(json!({"limit": limit, "has_more": false, "data": []})));
+    }
+    check_uuid("conversation_id", id)?;
     let user_conversation = UserConversation::get(&state, &app, user, id).await?;
     let under_way = user_conversation.settle(&state, &app).await?;
     let mut turns = user_conversation.turns(&state).await?;
@@ -42,7 +49,7 @@ pub async fn list(
         turns.push(turns::turn(&*state.store, &render, &state.submitter, record).await?);
     }
     turns::sort(&mut turns);
-    let end = match given(&params, "first_id") {
+    let end = match first {
         None => turns.len(),
         Some(first) => {
             let place = turns.iter().position(|turn| turn["id"] == first);

@@ -47,7 +47,7 @@ use tidemill_common::wire;
 
 use super::ApiState;
 use super::error::ApiError;
-use super::request::Params;
+use super::request::{Params, take_list};
 use crate::runs::file_links::FileLinks;
 use crate::runs::projection::{ChatFacts, FormsOfRun, RunFacts, Totals};
 use crate::runs::record::RunRecord;
@@ -148,6 +148,23 @@ fn as_truth(value: &Json) -> Option<bool> {
             _ => None,
         },
         Json::Null | Json::Number(_) | Json::Array(_) | Json::Object(_) => None,
+    }
+}
+
+/// Takes the files of a request out of its body.
+fn take_files(body: &mut JsonMap) -> Result<Vec<Json>, ApiError> {
+    let files = take_list(body, "files")?;
+    if files.iter().all(Json::is_object) {
+        return Ok(files);
+    }
+    Err(ApiError::invalid_param("files must be a list of objects"))
+}
+
+/// The error for a parameter that should be a UUID.
+fn check_uuid(name: &str, given: &str) -> Result<(), ApiError> {
+    match uuid::Uuid::try_parse(given) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(ApiError::invalid_param(format!("{name} must be a valid UUID"))),
     }
 }
 
@@ -270,6 +287,21 @@ mod tests {
             assert_eq!(user_or_default(&body(value.clone())), user.unwrap_or("DEFAULT-USER"), "{value}");
         }
         assert_eq!(user_or_default(&JsonMap::new()), "DEFAULT-USER");
+    }
+
+    #[test]
+    fn files_are_a_list_of_objects() {
+        for (files, count) in [
+            (json!(null), Some(0)),
+            (json!([]), Some(0)),
+            (json!([{}, {"type": "image"}]), Some(2)),
+            (json!([{}, "https://h/a.png"]), None),
+            (json!([null]), None),
+            (json!({}), None),
+        ] {
+            let mut body = JsonMap::from_iter([("files".to_string(), files.clone())]);
+            assert_eq!(take_files(&mut body).ok().map(|files| files.len()), count, "{files}");
+        }
     }
 
     #[test]

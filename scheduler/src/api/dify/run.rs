@@ -13,12 +13,12 @@ use tidemill_common::wire::event::EventRecord;
 
 use super::answer::{Mode, StartOutcome, begin, pause_data};
 use super::versions::pinned;
-use super::{check_mode, facts, links, renderer, totals_so_far, user_of};
+use super::{check_mode, facts, links, renderer, take_files, totals_so_far, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
-use crate::api::request::{Body, IdInPath, take_list, take_object, take_text};
+use crate::api::request::{Body, IdInPath, take_object, take_text};
 use crate::runs::end_user;
 use crate::runs::projection::{Projection, clean_outputs};
 use crate::runs::record::{RunRecord, whole_seconds};
@@ -74,7 +74,7 @@ async fn start(
     };
     let app = pinned(state, app, version).await?;
     let submission = Submission {
-        files: take_list(&mut map, "files")?,
+        files: take_files(&mut map)?,
         key: Some(key),
         user,
         idempotency: idempotency(headers, &who, body)?,

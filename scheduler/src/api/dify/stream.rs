@@ -29,6 +29,9 @@ use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
 use crate::stopping::{Stage, reached};
 
+/// Events read at once.
+const PAGE: usize = 512;
+
 /// The client's choices.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wanted {
@@ -103,6 +106,9 @@ impl Stream {
         let mut projection = Projection::new(facts(state, &record, &render).await?, graph);
         projection.set_totals(Totals::of(&record));
         projection.withhold(state.submitter.withheld(&record, &render).await?);
+        if record.conversation_id.is_some() {
+            gather(state, &record, &mut projection).await?;
+        }
         let mut event = end_of(&record);
         render.event(&mut event).await?;
         let frames: Vec<Bytes> =
@@ -259,6 +265,17 @@ impl Stream {
             self.projection.set_totals(totals);
         }
         Ok(())
+    }
+}
+
+/// Reads what the end of a message says about the whole run.
+async fn gather(state: &ApiState, record: &RunRecord, projection: &mut Projection) -> Result<(), ApiError> {
+    let mut after = EntryId::ZERO;
+    loop {
+        let events = state.store.events(record.id, after, PAGE).await?;
+        let Some(last) = events.last() else { return Ok(()) };
+        after = last.entry;
+        events.iter().for_each(|event| projection.gather(event));
     }
 }
 

@@ -27,12 +27,14 @@ use crate::submit::uploads::Owner;
 
 /// The longest name in the filter, in characters, as on Dify.
 const NAME_CHARS_MAX: usize = 255;
+/// What a name in the filter may not contain, in lower case, as on Dify.
+const NOT_IN_NAMES: [&str; 3] = ["--", "sp_", "xp_"];
 
 /// Lists the variables of a conversation, in the order of the workflow.
 ///
 /// # Errors
-/// 400 for missing or invalid parameters, 404 for a conversation that does not exist or belongs to another user, and
-/// for a `last_id` that is not one of its variables.
+/// 400 for missing or invalid parameters, also for a `last_id` that is not one of its variables; 404 for a conversation that
+/// does not exist or belongs to another user.
 pub async fn list(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -51,7 +53,8 @@ pub async fn list(
         None => 0,
         Some(last) => {
             let place = defined.iter().position(|variable| id_of(variable).eq_ignore_ascii_case(last));
-            1 + place.ok_or_else(no_variable)?
+            1 + place
+                .ok_or_else(|| ApiError::invalid_param("last_id is not a variable of this conversation"))?
         }
     };
     let mut data = Vec::new();
@@ -169,5 +172,32 @@ fn check_name(name: &str) -> Result<(), ApiError> {
         );
         return Err(ApiError::invalid_param(message));
     }
-    Ok(())
+    let lower = name.to_lowercase();
+    match NOT_IN_NAMES.iter().find(|part| lower.contains(**part)) {
+        Some(part) => Err(ApiError::invalid_param(format!("variable_name may not contain {part}"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_the_filter_are_refused_as_on_dify() {
+        for (name, is_taken) in [
+            ("mood", true),
+            ("a-b_c.1", true),
+            ("Größe", true),
+            ("", false),
+            ("a'b", false),
+            ("a--b", false),
+            ("sp_who", false),
+            ("wasp_xp", false),
+            ("XP_cmd", false),
+            (&"x".repeat(NAME_CHARS_MAX + 1), false),
+        ] {
+            assert_eq!(check_name(name).is_ok(), is_taken, "{name}");
+        }
+    }
 }

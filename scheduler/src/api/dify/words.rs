@@ -29,7 +29,7 @@ pub(in crate::api) fn in_difys_words(error: ApiError) -> ApiError {
             "Too many requests. Please try again later.",
         ),
         Cause::OverBudget => {
-            let message = end_user::error_text(error.message()).into_owned();
+            let message = shown(&error);
             ApiError::new(StatusCode::BAD_REQUEST, "provider_quota_exceeded", message)
         }
         Cause::TooLarge => ApiError::new(
@@ -53,7 +53,23 @@ pub(in crate::api) fn in_difys_words(error: ApiError) -> ApiError {
             "The method is not allowed for the requested URL.",
         ),
         Cause::Other => {
-            error.map_message(|message| end_user::error_text(message).into_owned()).without_details()
+            let message = shown(&error);
+            error.map_message(|_| message).without_details()
         }
     }
+}
+
+/// The text for end users. Which settings it named is logged: the operator has to change them. The whole text may hold
+/// secrets.
+fn shown(error: &ApiError) -> String {
+    let message = end_user::error_text(error.message());
+    let hidden = end_user::hidden_settings(error.message(), &message);
+    if !hidden.is_empty() {
+        tracing::info!(
+            code = error.code(),
+            settings = hidden.join(", "),
+            "an error was shown without names of settings"
+        );
+    }
+    message.into_owned()
 }

@@ -106,7 +106,7 @@ fn annotation_reply(id: Uuid) -> Json {
 
 impl Projection {
     /// Collects data for the end of the message.
-    pub(super) fn gather(&mut self, record: &EventRecord) {
+    pub fn gather(&mut self, record: &EventRecord) {
         match record.kind.as_str() {
             kind::NODE_RUN_SUCCEEDED | kind::NODE_RUN_EXCEPTION => {
                 if let Some(usage) = record.data.get("usage") {

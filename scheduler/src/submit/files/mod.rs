@@ -92,10 +92,7 @@ pub(super) fn of_request(
     if !are_enabled(features) {
         return Ok(Vec::new());
     }
-    let known = |mapping: &&JsonMap| {
-        mapping.get("transfer_method").and_then(Json::as_str).is_some_and(|m| TRANSFER_METHODS.contains(&m))
-    };
-    let mappings = mappings.iter().filter_map(Json::as_object).filter(known);
+    let mappings = mappings.iter().filter_map(Json::as_object).filter(|mapping| names_file(mapping));
     let texts = |key: &str| -> Vec<String> {
         let list = upload.and_then(|upload| upload.get(key)).and_then(Json::as_array).into_iter().flatten();
         list.filter_map(Json::as_str).map(str::to_owned).collect()
@@ -125,6 +122,17 @@ pub(super) fn of_request(
         }
     }
     Ok(files.into_iter().map(Json::Object).collect())
+}
+
+/// Returns false for a mapping that names no file: Dify leaves it out.
+fn names_file(mapping: &JsonMap) -> bool {
+    let is_given = |key: &str| match mapping.get(key) {
+        None | Some(Json::Null) => false,
+        Some(Json::String(text)) => !text.is_empty(),
+        Some(Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_)) => true,
+    };
+    let is_remote = text(mapping, "transfer_method") == Some("remote_url");
+    is_given("transfer_method") && (!is_remote || is_given("url") || is_given("remote_url"))
 }
 
 /// Returns true if the app's features enable files in requests.
@@ -201,10 +209,7 @@ fn file(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
     }
     let facts = facts(mapping, url, answers);
     let declared = text("type").or(facts.kind).unwrap_or("custom");
-    // If neither server nor URL says the type, the declared type counts.
-    if declared != "custom" && facts.kind.is_some_and(|kind| kind != declared) {
-        return refuse(MISTYPED);
-    }
+    check_type(declared, facts.kind, answers)?;
     let ending = Some(facts.extension.as_str()).filter(|extension| *extension != UNKNOWN_EXTENSION);
     let filename = facts.name.unwrap_or_else(|| format!("file{}", ending.unwrap_or_default()));
     let said_size = answers.of(url).and_then(|said| said.size).and_then(|size| i64::try_from(size).ok());
@@ -225,6 +230,12 @@ fn file(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
     Ok(value.as_object().cloned().unwrap_or_default())
 }
 
+/// Refuses a file of another type than declared. If neither its server nor its name says the type, the declared one counts.
+fn check_type(declared: &str, found: Option<&str>, answers: &Answers) -> Result<(), SubmitError> {
+    let is_other = declared != "custom" && found.is_some_and(|kind| kind != declared);
+    if is_other && !answers.trust_types() { refuse(MISTYPED) } else { Ok(()) }
+}
+
 /// The file object of an upload. The run adopts the file when it is created.
 fn uploaded(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
     let Some(id) = upload_id(mapping) else {
@@ -237,9 +248,7 @@ fn uploaded(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError
         Known { given_name: Some(&upload.name), said_type: Some(&upload.mime_type), ..Known::default() };
     let kind = FileFacts::of(known).kind;
     let declared = text(mapping, "type").or(kind).unwrap_or("custom");
-    if declared != "custom" && kind.is_some_and(|kind| kind != declared) {
-        return refuse(MISTYPED);
-    }
+    check_type(declared, kind, answers)?;
     let value = json!({
         FILE_IDENTITY_KEY: FILE_IDENTITY,
         "id": null,

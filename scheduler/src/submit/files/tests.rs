@@ -153,6 +153,14 @@ fn a_file_whose_name_shows_another_kind_than_declared_is_refused() {
 }
 
 #[test]
+fn an_app_that_trusts_types_takes_a_file_as_what_the_request_says() {
+    let mapping = json!({"type": "document", "transfer_method": "remote_url", "url": "https://h/x.png"});
+    assert_eq!(made(mapping.clone()), Err(MISTYPED.to_owned()));
+    let file = made_with(mapping, &Answers::default().trusting_types(true)).unwrap();
+    assert_eq!(json!([file["type"], file["extension"]]), json!(["document", ".png"]));
+}
+
+#[test]
 fn a_field_accepts_the_types_extensions_and_methods_that_it_lists() {
     let field = |extra: Json| {
         let mut field = json!({"variable": "f", "label": "f", "type": "file"});
@@ -274,6 +282,20 @@ fn files_of_a_request_are_ignored_unless_the_app_enables_uploads() {
     };
     assert_eq!(taken(json!({}), std::slice::from_ref(&image)), Ok(0));
     assert_eq!(taken(features(0), &[image.clone(), json!({"type": "image"})]), Ok(1));
+    for (left_out, said) in [
+        (json!({}), Ok(1)),
+        (json!({"transfer_method": ""}), Ok(1)),
+        (json!({"transfer_method": "remote_url"}), Ok(1)),
+        (json!({"transfer_method": "remote_url", "url": "", "remote_url": null}), Ok(1)),
+        (
+            json!({"transfer_method": "by_post", "url": "https://h/x.png"}),
+            Err("invalid transfer_method \"by_post\" in file mapping".to_owned()),
+        ),
+        (json!({"transfer_method": 1}), Err("transfer_method is required in file mapping".to_owned())),
+        (json!({"transfer_method": "local_file"}), Err("Invalid upload file id".to_owned())),
+    ] {
+        assert_eq!(taken(features(0), &[left_out.clone(), image.clone()]), said, "{left_out}");
+    }
     let many = taken(features(1), &[image.clone(), image]);
     assert_eq!(many, Err("Number of files exceeds the maximum limit 1".into()));
 }

@@ -41,8 +41,16 @@ const FEATURES: [&str; 9] = [
     "annotation_reply",
 ];
 /// The features that the workflow of a completion app keeps.
-const FEATURES_OF_COMPLETION: [&str; 4] =
-    ["text_to_speech", "file_upload", "sensitive_word_avoidance", "more_like_this"];
+const FEATURES_OF_COMPLETION: [&str; 8] = [
+    "opening_statement",
+    "suggested_questions",
+    "speech_to_text",
+    "text_to_speech",
+    "file_upload",
+    "sensitive_word_avoidance",
+    "retriever_resource",
+    "more_like_this",
+];
 
 /// An app mode without a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
