@@ -258,6 +258,8 @@ pub const UPLOAD_IMAGE_BYTES_MAX: u64 = 10 * 1024 * 1024;
 pub const UPLOAD_VIDEO_BYTES_MAX: u64 = 100 * 1024 * 1024;
 /// Largest audio file that a client may upload, in bytes (`uploads.audio_bytes_max`).
 pub const UPLOAD_AUDIO_BYTES_MAX: u64 = 50 * 1024 * 1024;
+/// Most uploads that one request names, and most runs whose files it names (`uploads.request_files_max`): each is looked up.
+pub const REQUEST_FILES_MAX: usize = 100;
 /// The number of files that front ends offer for a list of files (`uploads.workflow_files_max`). Dify's default.
 pub const WORKFLOW_FILES_MAX: u64 = 10;
 /// Most bytes of an app's uploads (`uploads.app_bytes_max`): one app cannot fill the storage unseen.

@@ -20,6 +20,8 @@ pub struct UploadsConfig {
     /// The number of files that front ends offer for a list of files; only told to them (Dify:
     /// `WORKFLOW_FILE_UPLOAD_LIMIT`).
     pub workflow_files_max: u64,
+    /// Most uploads that one request may name, and most runs whose files it may name.
+    pub request_files_max: usize,
     /// Extensions that are refused (Dify: `UPLOAD_FILE_EXTENSION_BLACKLIST`).
     pub refused_extensions: Vec<String>,
     /// Most bytes of the uploads of one app that are kept; 0: no limit.
@@ -39,6 +41,7 @@ impl Default for UploadsConfig {
             video_bytes_max: limits::UPLOAD_VIDEO_BYTES_MAX,
             audio_bytes_max: limits::UPLOAD_AUDIO_BYTES_MAX,
             workflow_files_max: limits::WORKFLOW_FILES_MAX,
+            request_files_max: limits::REQUEST_FILES_MAX,
             refused_extensions: Vec::new(),
             app_bytes_max: limits::UPLOADS_OF_APP_BYTES_MAX,
             user_bytes_max: limits::UPLOADS_OF_USER_BYTES_MAX,

@@ -123,6 +123,7 @@ async fn prepare(
         (Some(_), AnswerContent::Cancel) | (None, _) => BTreeSet::new(),
     };
     others.remove(&run);
+    state.submitter.check_count(ids.len(), "uploads").map_err(Refused::File)?;
     let mut found = HashMap::new();
     if !ids.is_empty() || !others.is_empty() {
         let fields = state.store.run_fields(run).await?.ok_or(Refused::NotFound)?;

@@ -5,14 +5,17 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use tidemill_common::clock::{Clock, SystemClock};
-use tidemill_common::files::{Content, FilesError, Place, UploadId};
+use tidemill_common::files::{Content, FilesError, Place, UploadId, run_of};
 
 use super::ApiState;
 use super::error::ApiError;
 use super::request::{IdInPath, Params};
 use super::served_file::{Served, answer};
 use super::uploads::unreadable;
-use crate::runs::file_links::{FileLinks, Signed};
+use crate::runs::file_links::{FileLinks, OwnerOfRun, Signed};
+
+/// The fields of a run that say whose its files are.
+const OWNER_FIELDS: [&str; 2] = ["app", "user"];
 
 /// Opens an upload.
 ///
@@ -37,7 +40,8 @@ pub(super) async fn upload(
     Ok(answer(content, served))
 }
 
-/// Opens a file of a run. Its name and its type are part of the URL.
+/// Opens a file of a run. Its name and its type are part of the URL, and it was signed for an app and a user: the run must
+/// be theirs, because the reference may come from a client.
 ///
 /// # Errors
 /// As for [`upload`].
@@ -47,8 +51,13 @@ pub(super) async fn of_run(
     params: Params,
 ) -> Result<Response, ApiError> {
     let it = signed(uri.path(), &params)?;
-    check(&state, it, &params).await?;
     let reference = uri.path().strip_prefix("/files/").unwrap_or_default();
+    let run = run_of(reference).ok_or_else(not_here)?;
+    let fields = state.store.app_records().fields_of_runs(&[run], &OWNER_FIELDS).await?;
+    let field = |name: &str| fields.first().and_then(|fields| fields.get(name)).map(String::as_str);
+    let owner =
+        OwnerOfRun { app: field("app").ok_or_else(not_here)?, user: field("user").unwrap_or_default() };
+    check(&state, Signed { owner: Some(owner), ..it }, &params).await?;
     let place = state.submitter.uploads.open().map_err(unreadable)?;
     let content = found(place.content(Place::OfRun(reference)).await)?;
     let as_attachment = params.lenient("as_attachment");
@@ -62,7 +71,7 @@ fn signed<'a>(path: &'a str, params: &'a Params) -> Result<Signed<'a>, ApiError>
         return Err(ApiError::bad_request("Invalid request."));
     };
     let or_empty = |name: &str| given(name).unwrap_or_default();
-    Ok(Signed { path, name: or_empty("name"), mime_type: or_empty("type"), timestamp, nonce })
+    Ok(Signed { path, owner: None, name: or_empty("name"), mime_type: or_empty("type"), timestamp, nonce })
 }
 
 async fn check(state: &ApiState, it: Signed<'_>, params: &Params) -> Result<(), ApiError> {

@@ -138,7 +138,7 @@ pub fn router(state: ApiState) -> Router {
         // Around the keys: a browser asks without one whether a page may call.
         .layer(from_fn_with_state(Outers::new(&state.config), outer::serve))
         .layer(from_fn_with_state(state.clone(), watch::watch))
-        .layer(from_fn(unread::read))
+        .layer(from_fn_with_state(state.config.scheduler.request_bytes_max, unread::read))
         .with_state(state)
 }
 

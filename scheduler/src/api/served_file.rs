@@ -60,8 +60,8 @@ fn headers_of(file: Served<'_>) -> Vec<(HeaderName, String)> {
         || mime_type.ends_with("+xml")
         || mime_type.ends_with("/xsl")
         || matches!(extension.as_str(), "svg" | "svgz" | "xml" | "xsl");
-    let is_stored = file.as_attachment || is_page;
-    let shown = if is_stored || mime_type.is_empty() { PLAIN_BYTES.to_owned() } else { mime_type.clone() };
+    let is_stored = file.as_attachment || is_page || !is_one_type(&mime_type);
+    let shown = if is_stored { PLAIN_BYTES.to_owned() } else { mime_type.clone() };
     let mut headers = vec![
         (header::CONTENT_TYPE, shown),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
@@ -74,13 +74,25 @@ fn headers_of(file: Served<'_>) -> Vec<(HeaderName, String)> {
             format!("attachment; filename*=UTF-8''{}", quoted(file.name)),
         ));
     }
-    if has_scripts || is_page {
+    let is_medium = mime_type == "application/pdf"
+        || ["image/", "audio/", "video/"].iter().any(|kind| mime_type.starts_with(kind));
+    if has_scripts || is_page || !is_medium || !is_one_type(&mime_type) {
         headers.push((header::CONTENT_SECURITY_POLICY, INERT.to_owned()));
     }
     if WITH_RANGES.contains(&mime_type.as_str()) {
         headers.push((header::ACCEPT_RANGES, "bytes".to_owned()));
     }
     headers
+}
+
+/// Returns true for the syntax of exactly one media type. Of a list such as `image/png,text/html` browsers take the last.
+fn is_one_type(mime_type: &str) -> bool {
+    let is_name = |name: &str| {
+        let is_first = |byte: &u8| byte.is_ascii_alphanumeric();
+        name.as_bytes().first().is_some_and(is_first)
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+    };
+    mime_type.split_once('/').is_some_and(|(kind, subtype)| is_name(kind) && is_name(subtype))
 }
 
 /// A name with percent signs for all but letters, digits and a few signs.
@@ -121,7 +133,16 @@ mod tests {
             ("a.svg", "image/svg+xml", false, ["image/svg+xml", &stored("a.svg"), INERT]),
             ("a.svg", "image/png", false, ["image/png", &stored("a.svg"), INERT]),
             ("a", "application/rss+xml", false, ["application/rss+xml", &stored("a"), INERT]),
-            ("a", "", false, [PLAIN_BYTES, "", ""]),
+            ("a", "", false, [PLAIN_BYTES, &stored("a"), INERT]),
+            ("a.txt", "text/plain", false, ["text/plain", "", INERT]),
+            ("a.json", "application/ld+json", false, ["application/ld+json", "", INERT]),
+            ("a.pdf", "application/pdf", false, ["application/pdf", "", ""]),
+            ("a.mp4", "video/mp4", false, ["video/mp4", "", ""]),
+            ("a.png", "image/png,text/html", false, [PLAIN_BYTES, &stored("a.png"), INERT]),
+            ("a.png", "image/png, text/html", false, [PLAIN_BYTES, &stored("a.png"), INERT]),
+            ("a.png", "image/png/html", false, [PLAIN_BYTES, &stored("a.png"), INERT]),
+            ("a.png", "image/", false, [PLAIN_BYTES, &stored("a.png"), INERT]),
+            ("a.png", "image/\u{e4}", false, [PLAIN_BYTES, &stored("a.png"), INERT]),
             ("港\r\n\".pdf", "application/pdf", true, [PLAIN_BYTES, &stored("%E6%B8%AF%0D%0A%22.pdf"), ""]),
         ] {
             assert_eq!(

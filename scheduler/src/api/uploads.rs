@@ -12,16 +12,17 @@ use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::config::Config;
 use tidemill_common::files::{FilesError, Pieces, Upload, UploadId, Uploads, day_of};
 use tidemill_common::limits::{UPLOAD_SECONDS_MAX, UPLOAD_TEXT_CHARS_MAX};
-use tidemill_common::store::{UploadCharge, UploadCharged};
+use tidemill_common::store::{Runs, UploadCharge, UploadCharged};
 use tidemill_common::value::file_name::{FileFacts, Known};
 
 use super::ApiState;
 use super::error::ApiError;
-use super::unread::discard;
 use super::upload_limits::{Limit, limit_of, too_large};
 use crate::background::uploads::first_kept;
 use crate::submit::{SubmitError, USER_CHARS_MAX};
 
+/// All datasets, among the owners of uploads. No app has an id with this sign.
+const DATASETS: &str = "datasets:";
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 /// The longest time for which counts of quotas are kept: a hundred years.
 const COUNT_SECONDS_MAX: u64 = 36_500 * DAY_SECONDS;
@@ -36,12 +37,33 @@ pub(crate) struct Sent<'a> {
     pub(crate) user: &'a str,
 }
 
-/// Bytes that are stored and have no record yet. Unless they get one, they are removed, also when the client is gone.
+/// Bytes that are stored and have no record yet. Unless they get one, they are removed and count for no quota, also when the
+/// client is gone.
 pub(crate) struct Held {
     id: UploadId,
     size: u64,
     place: Arc<dyn Uploads>,
+    /// What was counted for them.
+    charged: Option<(Arc<dyn Runs>, UploadCharge)>,
     is_recorded: bool,
+}
+
+/// Who an upload counts for.
+pub(super) struct Payer {
+    app: String,
+    user: String,
+}
+
+impl Payer {
+    /// The app and the user of an upload; `None` for uploads of no app, which are the admin's.
+    pub(super) fn of(upload: &Upload) -> Option<Self> {
+        Some(Self { app: upload.app.clone()?, user: upload.user.clone() })
+    }
+
+    /// A dataset. All datasets together have the quota of an app, each of them that of a user.
+    pub(super) fn of_dataset(id: &str) -> Self {
+        Self { app: DATASETS.into(), user: id.into() }
+    }
 }
 
 impl Drop for Held {
@@ -49,9 +71,14 @@ impl Drop for Held {
         if self.is_recorded {
             return;
         }
-        let (place, id) = (self.place.clone(), self.id);
+        let (place, id, charged) = (self.place.clone(), self.id, self.charged.take());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
+                if let Some((store, charge)) = charged
+                    && let Err(error) = store.refund_upload(&charge).await
+                {
+                    tracing::warn!(upload = %id, %error, "a refused upload counts until its day is removed");
+                }
                 if let Err(error) = place.forget(id).await {
                     tracing::warn!(upload = %id, %error, "a refused upload is left until its day is removed");
                 }
@@ -68,17 +95,10 @@ impl Drop for Held {
 pub(crate) async fn receive(state: &ApiState, sent: Sent<'_>, mut body: Body) -> Result<Upload, ApiError> {
     check(&sent)?;
     let limit = limit_of(&state.config, sent.name);
-    let held = match store(state, pieces(&mut body), limit).await {
-        Ok(held) => held,
-        Err(error) => {
-            if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                discard(body).await;
-            }
-            return Err(error);
-        }
-    };
+    let held = store(state, pieces(&mut body), limit).await?;
     let upload = record(&held, sent);
-    keep(state, held, upload).await
+    let payer = Payer::of(&upload);
+    keep(state, held, upload, payer).await
 }
 
 /// Stores the bytes of a file as they come.
@@ -90,7 +110,7 @@ pub(super) async fn store(state: &ApiState, pieces: Pieces<'_>, limit: Limit) ->
     let id = UploadId::generate();
     let receiving = place.receive(id, pieces, limit.max);
     match tokio::time::timeout(Duration::from_secs(UPLOAD_SECONDS_MAX), receiving).await {
-        Ok(Ok(size)) => Ok(Held { id, size, place, is_recorded: false }),
+        Ok(Ok(size)) => Ok(Held { id, size, place, charged: None, is_recorded: false }),
         Ok(Err(FilesError::UploadTooLarge { .. })) => Err(too_large(limit)),
         Ok(Err(error)) => Err(unreadable(error)),
         Err(_) => {
@@ -103,16 +123,24 @@ pub(super) async fn store(state: &ApiState, pieces: Pieces<'_>, limit: Limit) ->
 /// Counts stored bytes for the quotas, and writes their record: then requests can name the upload.
 ///
 /// # Errors
-/// 403 `upload_quota_exceeded`, or 503; nothing is left then.
-pub(super) async fn keep(state: &ApiState, mut held: Held, upload: Upload) -> Result<Upload, ApiError> {
-    if let Some(charge) = charge(&state.config, &upload, SystemClock.now().seconds()) {
+/// 403 `upload_quota_exceeded`, or 503; nothing is left then, and nothing counts.
+pub(super) async fn keep(
+    state: &ApiState,
+    mut held: Held,
+    upload: Upload,
+    payer: Option<Payer>,
+) -> Result<Upload, ApiError> {
+    let now = SystemClock.now().seconds();
+    if let Some(charge) = payer.and_then(|payer| charge(&state.config, payer, upload.size, now)) {
+        let [app, user] =
+            if charge.app == DATASETS { ["all datasets", "this dataset"] } else { ["this app", "this user"] };
         match state.store.charge_upload(&charge).await? {
-            UploadCharged::Taken => {}
+            UploadCharged::Taken => held.charged = Some((state.store.clone(), charge)),
             UploadCharged::AppFull { used } => {
-                return Err(over("this app", used, charge.app_max, "uploads.app_bytes_max"));
+                return Err(over(app, used, charge.app_max, "uploads.app_bytes_max"));
             }
             UploadCharged::UserFull { used } => {
-                return Err(over("this user", used, charge.user_max, "uploads.user_bytes_max"));
+                return Err(over(user, used, charge.user_max, "uploads.user_bytes_max"));
             }
         }
     }
@@ -123,18 +151,18 @@ pub(super) async fn keep(state: &ApiState, mut held: Held, upload: Upload) -> Re
     Ok(upload)
 }
 
-/// What an upload counts for; `None` where nothing is limited. Uploads of no app are the admin's.
-fn charge(config: &Config, upload: &Upload, now: i64) -> Option<UploadCharge> {
+/// What an upload counts for; `None` where nothing is limited.
+fn charge(config: &Config, payer: Payer, bytes: u64, now: i64) -> Option<UploadCharge> {
     let (app_max, user_max) = (config.uploads.app_bytes_max, config.uploads.user_bytes_max);
-    let app = upload.app.clone().filter(|_| app_max > 0 || user_max > 0)?;
+    let Payer { app, user } = Some(payer).filter(|_| app_max > 0 || user_max > 0)?;
     let days = config.scheduler.upload_days;
     let keep_days = if days == 0 { 0 } else { days.saturating_add(2) };
     Some(UploadCharge {
         app,
-        user: upload.user.clone(),
+        user,
         day: day_of(now)?,
         first_day: first_kept(now, days).unwrap_or_default(),
-        bytes: upload.size,
+        bytes,
         app_max,
         user_max,
         // Redis takes no time that is longer than its clock.
@@ -213,6 +241,10 @@ pub(super) fn unreadable(error: FilesError) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use tidemill_common::config::UploadsConfig;
+    use tidemill_common::files::FilesConfig;
+    use tidemill_common::store::memory::MemoryStore;
+
     use super::*;
 
     #[test]
@@ -250,24 +282,56 @@ mod tests {
 
     #[test]
     fn uploads_of_an_app_are_counted_while_they_are_kept() {
-        let upload = |app: Option<&str>| {
+        let payer = |app: Option<&str>| {
             let sent = Sent { name: "a", media_type: None, app: app.map(Into::into), user: "u" };
-            record_of(UploadId::generate(), sent, 7)
+            Payer::of(&record_of(UploadId::generate(), sent, 7))
         };
+        let charge = |config: &Config| charge(config, payer(Some("a"))?, 7, 1_738_324_800);
         let mut config = Config::default();
         // Noon of 2025-01-31.
-        let now = 1_738_324_800;
-        let counted = charge(&config, &upload(Some("a")), now).unwrap();
+        let counted = charge(&config).unwrap();
         assert_eq!(
             (counted.bytes, counted.day.as_str(), counted.first_day.as_str()),
             (7, "2025-01-31", "2025-01-01")
         );
         assert_eq!(counted.keep_seconds, 32 * DAY_SECONDS);
-        assert_eq!(charge(&config, &upload(None), now), None);
+        assert!(payer(None).is_none());
         config.scheduler.upload_days = 0;
-        let counted = charge(&config, &upload(Some("a")), now).unwrap();
+        let counted = charge(&config).unwrap();
         assert_eq!((counted.first_day.as_str(), counted.keep_seconds), ("", 0));
         (config.uploads.app_bytes_max, config.uploads.user_bytes_max) = (0, 0);
-        assert_eq!(charge(&config, &upload(Some("a")), now), None);
+        assert_eq!(charge(&config), None);
+    }
+
+    #[tokio::test]
+    async fn an_upload_without_a_record_counts_for_nothing() {
+        let folder = std::env::temp_dir().join(UploadId::generate().to_string());
+        let config =
+            FilesConfig { url: folder.display().to_string().as_str().into(), ..FilesConfig::default() };
+        let place = tidemill_common::files::open_uploads(&config).unwrap();
+        let store: Arc<dyn Runs> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let config = Config {
+            uploads: UploadsConfig { user_bytes_max: 10, ..UploadsConfig::default() },
+            ..Config::default()
+        };
+        let charge = charge(&config, Payer::of_dataset("d"), 10, 1_738_324_800).unwrap();
+        for is_recorded in [false, false, true] {
+            let charged = async || match store.charge_upload(&charge).await.unwrap() {
+                UploadCharged::Taken => Some(()),
+                UploadCharged::AppFull { .. } | UploadCharged::UserFull { .. } => None,
+            };
+            let mut tries = 0;
+            while charged().await.is_none() {
+                tries += 1;
+                assert!(tries < 1000, "the bytes of the upload before were not given back");
+                tokio::task::yield_now().await;
+            }
+            let (place, charged) = (place.clone(), Some((store.clone(), charge.clone())));
+            drop(Held { id: UploadId::generate(), size: 10, place, charged, is_recorded });
+        }
+        tokio::task::yield_now().await;
+        let full = UploadCharged::UserFull { used: 10 };
+        assert_eq!(store.charge_upload(&charge).await.unwrap(), full, "an upload that is kept counts");
+        let _ = std::fs::remove_dir_all(folder);
     }
 }

@@ -1,7 +1,12 @@
 //! URLs under which a client without a key opens a file for some minutes, as on Dify. A URL says which file and from when,
 //! and is signed with the secret of the namespace, so that any scheduler opens what another has signed.
 //!
-//! An upload is `/files/<id>/file-preview`, as on Dify. A file that a node has made is `/files/runs/<run>/<file>`.
+//! An upload is `/files/<id>/file-preview`, as on Dify. A file of a run, also its copy of an upload, is
+//! `/files/runs/<run>/<file>`.
+//!
+//! Values are written by clients and by code in nodes, which can name files of others. So a file object never leads to an
+//! upload, and the signature of a run's file has the app and the user to whom it is shown: it opens only files of runs of
+//! this app and user.
 
 use std::sync::Arc;
 
@@ -25,6 +30,17 @@ pub struct FileLinks {
     base: Arc<str>,
     /// How long a URL opens its file.
     seconds: u64,
+    /// Whose files of runs are shown; with `None` these files get no URL.
+    shown_to: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// The app and the user of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnerOfRun<'a> {
+    /// The id of the app.
+    pub app: &'a str,
+    /// The user who started the run.
+    pub user: &'a str,
 }
 
 /// What a signature is about.
@@ -32,6 +48,8 @@ pub struct FileLinks {
 pub struct Signed<'a> {
     /// The path of the URL.
     pub path: &'a str,
+    /// Who may open a file of a run; `None` for an upload, whose id only its owner was told.
+    pub owner: Option<OwnerOfRun<'a>>,
     /// Name and type of a file that has no record.
     pub name: &'a str,
     /// The media type.
@@ -43,41 +61,39 @@ pub struct Signed<'a> {
 }
 
 impl FileLinks {
-    /// Creates it from the namespace's secret.
+    /// Creates it from the namespace's secret. It signs URLs of uploads only.
     pub fn new(tokens: FormTokens, config: &UploadsConfig) -> Self {
-        Self { tokens, base: config.url.trim_end_matches('/').into(), seconds: config.url_seconds }
+        let base = config.url.trim_end_matches('/').into();
+        Self { tokens, base, seconds: config.url_seconds, shown_to: None }
     }
 
-    /// The path below which a file object's bytes are served; `None` for one whose bytes are not here.
-    fn path(file: &Json) -> Option<(String, bool)> {
-        let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
-        if text("transfer_method") == Some("remote_url") {
+    /// The same, which also signs URLs of files of runs of this app and user.
+    #[must_use]
+    pub fn shown_to(self, owner: OwnerOfRun<'_>) -> Self {
+        Self { shown_to: Some((owner.app.into(), owner.user.into())), ..self }
+    }
+
+    /// The URL of a file of a run; `None` for a file object whose bytes are not here.
+    pub fn link(&self, file: &Json) -> Option<String> {
+        let (app, user) = self.shown_to.as_ref()?;
+        let text = |key: &str| file.get(key).and_then(Json::as_str).unwrap_or_default();
+        if text("transfer_method") == "remote_url" || run_of(text("reference")).is_none() {
             return None;
         }
-        if let Some(id) = text("related_id").and_then(|id| id.parse::<UploadId>().ok()) {
-            return Some((format!("/files/{id}/file-preview"), true));
-        }
-        let reference = text("reference").filter(|reference| run_of(reference).is_some())?;
-        Some((format!("/files/{reference}"), false))
+        let path = format!("/files/{}", text("reference"));
+        let owner = Some(OwnerOfRun { app, user });
+        Some(self.signed(&path, owner, text("filename"), text("mime_type")))
     }
 
-    /// The URL of a file; `None` for one whose bytes are not here.
-    pub fn link(&self, file: &Json) -> Option<String> {
-        let (path, has_record) = Self::path(file)?;
-        let text = |key: &str| file.get(key).and_then(Json::as_str).unwrap_or_default();
-        let (name, mime_type) = if has_record { ("", "") } else { (text("filename"), text("mime_type")) };
-        Some(self.signed(&path, name, mime_type))
-    }
-
-    /// The URL of an upload.
+    /// The URL of an upload. The id must not come from a value of a run, where a client may have written it.
     pub fn of_upload(&self, id: UploadId) -> String {
-        self.signed(&format!("/files/{id}/file-preview"), "", "")
+        self.signed(&format!("/files/{id}/file-preview"), None, "", "")
     }
 
-    fn signed(&self, path: &str, name: &str, mime_type: &str) -> String {
+    fn signed(&self, path: &str, owner: Option<OwnerOfRun<'_>>, name: &str, mime_type: &str) -> String {
         let timestamp = SystemClock.now().seconds().to_string();
         let nonce = uuid::Uuid::new_v4().simple().to_string();
-        let sign = self.sign(Signed { path, name, mime_type, timestamp: &timestamp, nonce: &nonce });
+        let sign = self.sign(Signed { path, owner, name, mime_type, timestamp: &timestamp, nonce: &nonce });
         let mut query = Serializer::new(String::new());
         query.append_pair("timestamp", &timestamp).append_pair("nonce", &nonce).append_pair("sign", &sign);
         for (key, value) in [("name", name), ("type", mime_type)] {
@@ -90,7 +106,8 @@ impl FileLinks {
 
     fn sign(&self, it: Signed<'_>) -> String {
         // A list, so that no part can run into the next.
-        let text = json!([it.path, it.timestamp, it.nonce, it.mime_type, it.name]).to_string();
+        let owner = it.owner.map(|owner| [owner.app, owner.user]);
+        let text = json!([it.path, it.timestamp, it.nonce, it.mime_type, it.name, owner]).to_string();
         self.tokens.keyed(PURPOSE, &text)
     }
 
@@ -133,7 +150,8 @@ mod tests {
 
     fn links(url: &str) -> FileLinks {
         let config = UploadsConfig { url: url.into(), ..UploadsConfig::default() };
-        FileLinks::new(FormTokens::of_secret("secret"), &config)
+        let owner = OwnerOfRun { app: "a", user: "u" };
+        FileLinks::new(FormTokens::of_secret("secret"), &config).shown_to(owner)
     }
 
     fn file(parts: Json) -> Json {
@@ -151,7 +169,13 @@ mod tests {
                 file(
                     json!({"transfer_method": "local_file", "related_id": id.to_string(), "reference": reference}),
                 ),
-                Some(format!("https://h/files/{id}/file-preview?timestamp=")),
+                Some(format!("https://h/files/{reference}?timestamp=")),
+            ),
+            // A client can write the id of any upload into an object.
+            (file(json!({"transfer_method": "tool_file", "related_id": id.to_string()})), None),
+            (
+                file(json!({"transfer_method": "local_file", "related_id": id.to_string(), "reference": ""})),
+                None,
             ),
             (
                 file(json!({"transfer_method": "tool_file", "reference": reference, "filename": "a b.png"})),
@@ -177,18 +201,24 @@ mod tests {
             }
         }
         assert!(links("").of_upload(id).starts_with("/files/"));
+        let of_uploads = FileLinks::new(FormTokens::of_secret("s"), &UploadsConfig::default());
+        assert_eq!(of_uploads.link(&json!({"transfer_method": "tool_file", "reference": reference})), None);
     }
 
     #[test]
     fn a_url_opens_its_own_file_for_its_time() {
         let links = links("");
-        let it = Signed { path: "/files/a", name: "n", mime_type: "m", timestamp: "1000", nonce: "x" };
+        let owner = Some(OwnerOfRun { app: "a", user: "u" });
+        let it = Signed { path: "/files/a", owner, name: "n", mime_type: "m", timestamp: "1000", nonce: "x" };
         let sign = links.sign(it);
         for (now, opens) in [(1000, true), (1300, true), (1301, false), (900, true)] {
             assert_eq!(links.opens(it, &sign, now), opens, "{now}");
         }
         for other in [
             Signed { path: "/files/b", ..it },
+            Signed { owner: None, ..it },
+            Signed { owner: Some(OwnerOfRun { app: "b", user: "u" }), ..it },
+            Signed { owner: Some(OwnerOfRun { app: "a", user: "v" }), ..it },
             Signed { name: "nm", mime_type: "", ..it },
             Signed { timestamp: "1001", ..it },
             Signed { nonce: "y", ..it },

@@ -72,13 +72,13 @@ impl Submitter {
         let answers = self.remote_files.ask(inputs::remote_files(graph, root, submission)).await;
         let app = submission.workflow.app_id();
         let owner = Owner { app: app.as_deref(), user: &user };
-        // A run whose files are stored already was made by this process, as was the reference to them.
-        let is_for_a_client =
-            submission.key.is_some() && submission.called.is_none() && !submission.has_files;
+        let is_for_a_client = is_for_a_client(submission);
         if is_for_a_client {
             self.check_files(inputs::runs_of_files(submission), owner).await?;
         }
-        let uploads = self.uploads.find(inputs::uploads(graph, root, submission), owner).await?;
+        let named = inputs::uploads(graph, root, submission);
+        self.check_count(named.len(), "uploads")?;
+        let uploads = self.uploads.find(named, owner).await?;
         let found = uploads.keys().copied().collect();
         let answers = answers.with_uploads(uploads).for_a_client(is_for_a_client);
         // Dify compares types only where a workflow is run, not in chats and completions.
@@ -122,6 +122,15 @@ impl Submitter {
             WorkflowSource::Text(text) => Ok(import(&self.workflows, text.clone().into_bytes()).await?),
         }
     }
+}
+
+/// Returns true when values come from a client with an app's key, so that files in them are checked. A run whose files are
+/// stored already was made by this process, as was the reference to them; so are the runs of built-in files, whose values
+/// were checked with the run that they are for.
+fn is_for_a_client(submission: &Submission) -> bool {
+    let is_of_this_process =
+        matches!(submission.workflow, WorkflowSource::BuiltIn(_)) || submission.has_files;
+    submission.key.is_some() && submission.called.is_none() && !is_of_this_process
 }
 
 /// The node where the run begins.

@@ -114,6 +114,9 @@ impl UploadPlace {
 }
 
 impl Owner<'_> {
+    /// The fields of a run's record that say whose it is. Each run has a status.
+    const FIELDS: [&'static str; 3] = ["app", "user", "status"];
+
     fn has(self, upload: &Upload) -> bool {
         upload.app.as_deref() == self.app && upload.user == self.user
     }
@@ -121,7 +124,9 @@ impl Owner<'_> {
     /// Returns true for a run of this app and user, by the fields of its record.
     fn has_run(self, fields: &HashMap<String, String>) -> bool {
         let field = |name: &str| fields.get(name).map(String::as_str);
-        field("app") == self.app && field("user").unwrap_or_default() == self.user
+        field("status").is_some()
+            && field("app") == self.app
+            && field("user").unwrap_or_default() == self.user
     }
 }
 
@@ -133,14 +138,27 @@ impl Submitter {
         runs: BTreeSet<RunId>,
         owner: Owner<'_>,
     ) -> Result<(), SubmitError> {
-        for run in runs {
-            let fields = self.store.run_fields(run).await?;
-            if !fields.is_some_and(|fields| owner.has_run(&fields)) {
-                let message = super::files::NO_UPLOAD.into();
-                return Err(SubmitError::Inputs { message, invalid_param: true });
-            }
+        if runs.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.check_count(runs.len(), "runs with files")?;
+        let runs: Vec<RunId> = runs.into_iter().collect();
+        let found = self.store.app_records().fields_of_runs(&runs, &Owner::FIELDS).await?;
+        if found.len() == runs.len() && found.iter().all(|fields| owner.has_run(fields)) {
+            return Ok(());
+        }
+        Err(SubmitError::Inputs { message: super::files::NO_UPLOAD.into(), invalid_param: true })
+    }
+
+    /// Refuses a request that names too many stored files, before any of them is looked up.
+    pub(crate) fn check_count(&self, count: usize, what: &str) -> Result<(), SubmitError> {
+        let max = self.config.uploads.request_files_max;
+        if count <= max {
+            return Ok(());
+        }
+        let message =
+            format!("a request may name {max} {what} at most (uploads.request_files_max), not {count}");
+        Err(SubmitError::Inputs { message, invalid_param: true })
     }
 }
 
@@ -229,7 +247,7 @@ mod tests {
     #[test]
     fn a_run_is_of_its_app_and_user() {
         let fields = |app: Option<&str>, user: &str| {
-            let pairs = [("app", app), ("user", Some(user))];
+            let pairs = [("app", app), ("user", Some(user)), ("status", Some("running"))];
             pairs.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.to_owned()))).collect()
         };
         for (app, user, has) in
@@ -241,6 +259,8 @@ mod tests {
                 "{app:?} {user}"
             );
         }
-        assert!(!Owner { app: Some("a"), user: "" }.has_run(&HashMap::new()));
+        for app in [Some("a"), None] {
+            assert!(!Owner { app, user: "" }.has_run(&HashMap::new()), "a run that is gone");
+        }
     }
 }

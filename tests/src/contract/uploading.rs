@@ -30,6 +30,13 @@ pub(super) async fn uploads_are_refused_above_the_quota_of_their_app_or_user(s: 
     ] {
         same(user, store.charge_upload(&charge(user, "2025-01-01", bytes)).await?, answer)?;
     }
+    store.refund_upload(&charge("v", "2025-01-01", 40)).await?;
+    same(
+        "given back",
+        store.charge_upload(&charge("v", "2025-01-01", 41)).await?,
+        UploadCharged::AppFull { used: 60 },
+    )?;
+    same("again", store.charge_upload(&charge("v", "2025-01-01", 40)).await?, UploadCharged::Taken)?;
     let other = UploadCharge { app: "other".into(), ..charge("u", "2025-01-01", 60) };
     same("another app", store.charge_upload(&other).await?, UploadCharged::Taken)?;
     let unlimited = UploadCharge { app_max: 0, user_max: 0, ..charge("u", "2025-01-01", 1000) };

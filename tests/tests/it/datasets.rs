@@ -264,6 +264,7 @@ async fn a_file_is_read_by_a_worker_and_replaced_by_another() {
         (&[file("a", "a.md"), file("b", "b.md")], "too_many_files"),
         (&[file("a", "")], "filename_not_exists_error"),
         (&[file("a", "a.md")], "invalid_param"),
+        (&[data, file("a", "a:b.md")], "invalid_param"),
     ] {
         let answer = send(Method::POST, &create, parts).await;
         assert_eq!((answer.status, refusal(&answer).1), (400, code), "{}", answer.text);

@@ -87,16 +87,21 @@ fn read(from: &str, variable: &str, is_array_file: bool) -> Json {
 
 /// A workflow whose form has a file and an object, and which gives out the file and its text.
 async fn reader(system: &System, field: Json) -> Client {
+    reader_with(system, field, json!({})).await
+}
+
+async fn reader_with(system: &System, field: Json, features: Json) -> Client {
     let mut variable = json!({"variable": "f", "label": "f", "type": "file", "required": true});
     variable.as_object_mut().expect("an object").extend(field.as_object().expect("an object").clone());
     let more = json!({"variable": "more", "label": "more", "type": "json_object", "required": false});
-    let outputs = json!([{"variable": "f", "value_selector": ["start", "f"]}, {"variable": "text", "value_selector": ["read", "text"]}]);
+    let output = |name: &str, from: &str| json!({"variable": name, "value_selector": [from, name]});
+    let outputs = [output("f", "start"), output("text", "read"), output("more", "start")];
     let nodes = json!([
         node("start", json!({"type": "start", "title": "Start", "variables": [variable, more]})),
         read("start", "f", false),
         node("end", json!({"type": "end", "title": "End", "outputs": outputs})),
     ]);
-    register(system, "workflow", nodes, json!({})).await
+    register(system, "workflow", nodes, features).await
 }
 
 async fn run(app: &Client, user: &str, inputs: Json) -> HttpResponse {
@@ -361,7 +366,7 @@ async fn a_message_has_its_users_files_and_the_history_shows_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forged_file_of_another_app_or_user_is_refused() {
-    let system = &fleet(&[]).await;
+    let system = &fleet(&[("uploads.request_files_max", "1")]).await;
     let rules = json!({"allowed_file_types": ["document"], "allowed_file_upload_methods": ["local_file"]});
     let (app, thief) = (reader(system, rules.clone()).await, reader(system, json!({"label": "thief"})).await);
     let file = uploaded(&app, "ann", "tide.txt").await;
@@ -396,6 +401,31 @@ async fn a_forged_file_of_another_app_or_user_is_refused() {
             }
         }
     }
+    // What names an upload leads nowhere, and is no file of a tool.
+    let mut stolen = tool.clone();
+    (stolen["related_id"], stolen["reference"]) = (file["upload_file_id"].clone(), Json::Null);
+    stolen["url"] = Json::Null;
+    let own = uploaded(&thief, "eve", "own.txt").await;
+    let shown = run(&thief, "eve", json!({"f": own, "more": stolen})).await;
+    assert_eq!(shown.status, 200, "{}", shown.text);
+    assert_eq!(shown.body["data"]["outputs"]["more"]["url"], Json::Null, "{}", shown.text);
+    let refused = run(&app, "ann", json!({"f": stolen})).await;
+    assert!(refused.text.contains("File validation failed for file: tide.txt"), "{}", refused.text);
+
+    let both = json!({"f": object, "more": again.body["data"]["outputs"]["f"]});
+    let refused = run(&app, "ann", both).await;
+    assert_eq!((refused.status, &refused.body["code"]), (400, &json!("invalid_param")), "{}", refused.text);
+    assert!(refused.text.contains("may name 1 runs with files at most"), "{}", refused.text);
+
+    // A type that is two types would be shown as the second.
+    let mut page = with("mime_type", json!("image/png,text/html"));
+    page["url"] = Json::Null;
+    let shown = run(&app, "ann", json!({"f": file, "more": page})).await;
+    let shown = opened(&system.client, &shown.body["data"]["outputs"]["more"]["url"]).await;
+    assert_eq!(shown.text.as_bytes(), TIDE);
+    assert_eq!(shown.headers["content-type"], "application/octet-stream");
+    assert!(shown.headers.contains_key("content-security-policy"));
+
     // A file object is checked by the rules of its field, too.
     let remote = json!({
         "dify_model_identity": "__dify__file__", "type": "document", "transfer_method": "remote_url",
@@ -404,6 +434,49 @@ async fn a_forged_file_of_another_app_or_user_is_refused() {
     });
     let refused = run(&app, "ann", json!({"f": remote})).await;
     assert!(refused.text.contains("File validation failed for file: a.pdf"), "{}", refused.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_object_that_code_makes_opens_no_file_of_another_app() {
+    let system = &fleet(&[]).await;
+    let app = reader(system, json!({})).await;
+    let done = run(&app, "ann", json!({"f": uploaded(&app, "ann", "tide.txt").await})).await;
+    let mut object = done.body["data"]["outputs"]["f"].clone();
+    object["url"] = Json::Null;
+    let text =
+        json!({"variable": "t", "label": "t", "type": "paragraph", "required": true, "max_length": 9000});
+    let code = json!({
+        "type": "code", "title": "Make", "code_language": "python3",
+        "code": "import json\ndef main(t):\n    return {'o': json.loads(t)}\n",
+        "variables": [{"variable": "t", "value_selector": ["start", "t"]}],
+        "outputs": {"o": {"type": "object", "children": null}},
+    });
+    let outputs = json!([{"variable": "o", "value_selector": ["make", "o"]}]);
+    let nodes = json!([
+        node("start", json!({"type": "start", "title": "Start", "variables": [text]})),
+        node("make", code),
+        node("end", json!({"type": "end", "title": "End", "outputs": outputs})),
+    ]);
+    let thief = register(system, "workflow", nodes, json!({})).await;
+    let made = run(&thief, "ann", json!({"t": object.to_string()})).await;
+    let url = &made.body["data"]["outputs"]["o"]["url"];
+    assert!(url.as_str().is_some_and(|url| url.contains("/files/runs/")), "{}", made.text);
+    assert_eq!(opened(&system.client, url).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moderated_run_gets_a_file_of_the_users_earlier_run() {
+    let system = &fleet(&[("features.moderation_openai_model", "openai/omni-moderation-latest")]).await;
+    let config = json!({"inputs_config": {"enabled": true, "preset_response": "No."},
+        "outputs_config": {"enabled": false, "preset_response": ""}});
+    let features =
+        json!({"sensitive_word_avoidance": {"enabled": true, "type": "openai_moderation", "config": config}});
+    let app = reader_with(system, json!({}), features).await;
+    let done = run(&app, "ann", json!({"f": uploaded(&app, "ann", "tide.txt").await})).await;
+    let mut object = done.body["data"]["outputs"]["f"].clone();
+    object["transfer_method"] = "tool_file".into();
+    let again = run(&app, "ann", json!({"f": object})).await;
+    assert_eq!(again.body["data"]["outputs"]["text"], "High water at seven.", "{}", again.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

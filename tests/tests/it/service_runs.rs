@@ -228,6 +228,24 @@ async fn logs_list_the_runs_of_the_app_by_user_status_time_and_keyword() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn logs_do_not_tell_what_moderation_withholds() {
+    let (_model, system) = quiet().await;
+    let half = |enabled: bool| json!({"enabled": enabled, "preset_response": "No."});
+    let config = json!({"keywords": "harbour", "inputs_config": half(false), "outputs_config": half(true)});
+    let mut document = saying("secret harbour of {{ x }}").document();
+    document["workflow"]["features"] =
+        json!({"sensitive_word_avoidance": {"enabled": true, "type": "keywords", "config": config}});
+    let made = system.client.post("/api/v1/apps", &json!({"workflow": document.to_string()})).await;
+    let app = system.client.with_key(made.body["key"].as_str());
+    let done = run(&app, "/v1/workflows/run", "ada", "Bonn").await;
+    assert!(done.status == 200 && !done.text.contains("secret"), "{}", done.text);
+    for (keyword, total) in [("secret", 0), ("harbour", 0), ("bonn", 1), ("ada", 1)] {
+        let found = app.get(&format!("/v1/workflows/logs?keyword={keyword}")).await;
+        assert_eq!(found.body["total"], total, "{keyword}: {}", found.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn logs_look_at_no_more_runs_than_the_settings_allow() {
     let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
     let system = system(&[("scheduler.logs_scanned_max", "2")], &model).await;

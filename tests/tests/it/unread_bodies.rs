@@ -1,5 +1,7 @@
 //! A request that is refused before its body is read: the client gets the answer, and its connection goes on.
 
+use std::time::{Duration, Instant};
+
 use tidemill_tests::cluster::Cluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -57,5 +59,24 @@ async fn a_client_reads_the_refusal_of_a_large_request_and_goes_on_with_its_conn
     ] {
         let head = post(&mut stream, path, key, size).await;
         assert!(head.starts_with(&format!("http/1.1 {status}")), "{path} with {size} bytes: {head}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_who_sends_no_body_is_answered_soon_and_not_asked_for_one() {
+    let cluster = Cluster::start(&[], None).await;
+    let scheduler = cluster.scheduler().await;
+    for (expect, longest) in [("", 5), ("expect: 100-continue\r\n", 2)] {
+        let mut stream = TcpStream::connect(&scheduler.address).await.expect("the scheduler listens");
+        let head = format!(
+            "POST /v1/workflows/run HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer app-wrong\r\n\
+             content-type: application/json\r\n{expect}content-length: 1000\r\n\r\n"
+        );
+        let begin = Instant::now();
+        stream.write_all(head.as_bytes()).await.expect("the head is taken");
+        let head = answer(&mut stream).await;
+        assert!(head.starts_with("http/1.1 401"), "{expect}: {head}");
+        let took = begin.elapsed();
+        assert!(took < Duration::from_secs(longest), "{expect}: {took:?}");
     }
 }

@@ -285,6 +285,8 @@ pub trait Runs: Send + Sync {
     async fn refuse_call(&self, call: &WaitingCall, why: &Refusal) -> Result<bool, StoreError>;
     /// Counts an upload for its app and its user, or refuses it.
     async fn charge_upload(&self, it: &UploadCharge) -> Result<UploadCharged, StoreError>;
+    /// Takes a counted upload out again, which could not be kept.
+    async fn refund_upload(&self, it: &UploadCharge) -> Result<(), StoreError>;
     /// Notes that a run has files, before the first of them is stored; `false` when the run does not exist.
     async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError>;
     /// The namespace's secret for form tokens: the first call stores `fresh`, later calls return it.

@@ -19,7 +19,6 @@ use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::request::{Body, take_text};
-use crate::api::unread::discard;
 use crate::features::speech::{self, Payer, Recording, SpeechError, Text};
 
 /// The user of requests that name none, as on Dify.
@@ -44,11 +43,7 @@ pub async fn to_text(
     request: Request,
 ) -> Result<JsonBody<Json>, ApiError> {
     let mut body = request.into_body();
-    let read = recording(&state, &app, &headers, &mut body).await;
-    if read.is_err() {
-        discard(body).await;
-    }
-    let (recording, user) = read?;
+    let (recording, user) = recording(&state, &app, &headers, &mut body).await?;
     let payer = Payer { user, key: Some(key) };
     let text = speech::to_text(&state.submitter, &state.config, recording, payer).await;
     let text = text.map_err(|error| match error {

@@ -22,9 +22,8 @@ use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::{IdInPath, Params};
 use crate::api::served_file::{Served, answer};
-use crate::api::unread::discard;
 use crate::api::upload_limits::{checked_name, extension_of, largest, limit_of};
-use crate::api::uploads::{self, Held, Sent};
+use crate::api::uploads::{self, Held, Payer, Sent};
 use crate::runs::ids::{end_user_uuid, tenant_uuid};
 
 /// The file of a form, whose bytes are stored.
@@ -54,21 +53,11 @@ pub async fn upload(
     request: Request,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let (head, mut body) = request.into_parts();
-    let received = match Box::pin(read(&state, &head.headers, &mut body)).await {
-        Ok(form) => Box::pin(keep(&state, &app, form)).await,
-        Err(error) => Err(error),
-    };
-    match received {
-        Ok(upload) => {
-            let url = links(&state).await?.of_upload(upload.id);
-            let tenant = tenant_uuid(&state.config.redis.namespace);
-            Ok((StatusCode::CREATED, JsonBody(to_json(&upload, &url, tenant))))
-        }
-        Err(error) => {
-            discard(body).await;
-            Err(error)
-        }
-    }
+    let form = Box::pin(read(&state, &head.headers, &mut body)).await?;
+    let upload = Box::pin(keep(&state, &app, form)).await?;
+    let url = links(&state).await?.of_upload(upload.id);
+    let tenant = tenant_uuid(&state.config.redis.namespace);
+    Ok((StatusCode::CREATED, JsonBody(to_json(&upload, &url, tenant))))
 }
 
 async fn read(state: &ApiState, headers: &HeaderMap, body: &mut Body) -> Result<Form, ApiError> {
@@ -118,7 +107,8 @@ async fn keep(state: &ApiState, app: &App, form: Form) -> Result<Upload, ApiErro
     uploads::check(&sent)?;
     // The name and the type are those of the form, as on Dify.
     let upload = Upload { name: name.clone(), mime_type: media_type.clone(), ..uploads::record(&held, sent) };
-    uploads::keep(state, held, upload).await
+    let payer = Payer::of(&upload);
+    uploads::keep(state, held, upload, payer).await
 }
 
 fn to_json(upload: &Upload, url: &str, tenant: Uuid) -> Json {

@@ -8,9 +8,12 @@ use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
+use tidemill_common::dsl::moderation;
+use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{App, ListRuns, REMOVED_FIELD};
+use tidemill_common::value::JsonMap;
 
 use super::end_users::short;
 use super::{check_mode, given, limit_in, number_in, times};
@@ -31,8 +34,9 @@ const KEYWORD_CHARS: usize = 30;
 const STATUSES: [RunStatus; 3] = [RunStatus::Succeeded, RunStatus::Failed, RunStatus::Stopped];
 /// The fields that decide whether a run is listed.
 const LOOKED_AT: [&str; 5] = ["app", "user", "caller", REMOVED_FIELD, "created_at"];
-/// The same with those in which a keyword is searched.
-const SEARCHED: [&str; 7] = ["app", "user", "caller", REMOVED_FIELD, "created_at", "inputs", "outputs"];
+/// The fields in which a keyword is searched, and the version that says whether answers are moderated. They are read of
+/// runs that are listed without it.
+const SEARCHED: [&str; 4] = ["user", "inputs", "outputs", "version"];
 
 /// Lists the runs of a workflow. Other apps have none here, as on Dify.
 ///
@@ -111,27 +115,51 @@ impl Filter {
         })
     }
 
-    /// True for a run of this app that the request wants. Sub-workflow runs are parts of others.
-    fn takes(&self, app: &App, run: RunId, fields: &HashMap<String, String>) -> bool {
+    /// True for a run of this app that the request wants, its keyword aside. Sub-workflow runs are parts of others.
+    fn takes(&self, app: &App, fields: &HashMap<String, String>) -> bool {
         let is = |name: &str, value: &str| fields.get(name).is_some_and(|known| known == value);
         let is_hidden = fields.contains_key("caller") || fields.contains_key(REMOVED_FIELD);
-        let is_wanted =
-            is("app", &app.id) && !is_hidden && self.user.as_ref().is_none_or(|user| is("user", user));
-        is_wanted && self.keyword.as_ref().is_none_or(|keyword| has_keyword(keyword, run, fields))
+        is("app", &app.id) && !is_hidden && self.user.as_ref().is_none_or(|user| is("user", user))
     }
 }
 
-/// True when the keyword is in the inputs, the outputs or the user's name, or is the id of the run.
-fn has_keyword(keyword: &str, run: RunId, fields: &HashMap<String, String>) -> bool {
-    let texts = ["inputs", "outputs", "user"].into_iter().filter_map(|name| fields.get(name));
+/// True when the keyword is in the inputs, the outputs or the user's name, or is the id of the run. Outputs of a moderated
+/// run are stored as the workflow gave them, so a keyword would find what its client must not read.
+fn has_keyword(keyword: &str, run: RunId, fields: &HashMap<String, String>, is_moderated: bool) -> bool {
+    let names: &[&str] = if is_moderated { &["inputs", "user"] } else { &["inputs", "user", "outputs"] };
+    let texts = names.iter().filter_map(|name| fields.get(*name));
     // The keyword was cut, so a whole id is compared by its beginning.
     let is_id = keyword.len() == KEYWORD_CHARS && run.to_string().starts_with(keyword);
     is_id || texts.into_iter().any(|text| text.to_lowercase().contains(keyword))
 }
 
+/// The runs of an app in which the keyword is found.
+async fn search(state: &ApiState, keyword: &str, own: Vec<RunId>) -> Result<Vec<RunId>, ApiError> {
+    let fields = state.store.app_records().fields_of_runs(&own, &SEARCHED).await?;
+    let mut found = Vec::new();
+    for (run, fields) in own.into_iter().zip(fields) {
+        // A version that cannot be read any more may have been moderated.
+        let is_moderated = match fields.get("version") {
+            Some(version) if fields.contains_key("outputs") => {
+                let hash = GraphHash(version.as_str().into());
+                let workflow = state.workflows.of_run(&*state.store, run.shard(), &hash).await;
+                workflow.ok().is_none_or(|it| are_outputs_moderated(&it.graph.features))
+            }
+            Some(_) | None => true,
+        };
+        if has_keyword(keyword, run, &fields, is_moderated) {
+            found.push(run);
+        }
+    }
+    Ok(found)
+}
+
+fn are_outputs_moderated(features: &JsonMap) -> bool {
+    moderation::of(features).is_some_and(|moderation| moderation.outputs.is_some())
+}
+
 /// The wanted runs among those that may be looked at, newest first.
 async fn scan(state: &ApiState, app: &App, filter: &Filter) -> Result<Vec<RunId>, ApiError> {
-    let names: &[&'static str] = if filter.keyword.is_some() { &SEARCHED } else { &LOOKED_AT };
     let mut left = state.config.scheduler.logs_scanned_max;
     let mut before = filter.before.map(just_after);
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
@@ -146,10 +174,14 @@ async fn scan(state: &ApiState, app: &App, filter: &Filter) -> Result<Vec<RunId>
         let listed = state.store.list_runs(&query).await?;
         let fresh: Vec<RunId> =
             listed.iter().filter(|run| !seen.contains(*run)).take(left).copied().collect();
-        let fields = state.store.app_records().fields_of_runs(&fresh, names).await?;
+        let fields = state.store.app_records().fields_of_runs(&fresh, &LOOKED_AT).await?;
         left -= fresh.len();
-        let wanted = fresh.iter().zip(&fields).filter(|(run, fields)| filter.takes(app, **run, fields));
-        found.extend(wanted.map(|(run, _)| *run));
+        let own = fresh.iter().zip(&fields).filter(|(_, fields)| filter.takes(app, fields));
+        let own: Vec<RunId> = own.map(|(run, _)| *run).collect();
+        found.extend(match &filter.keyword {
+            Some(keyword) if !own.is_empty() => search(state, keyword, own).await?,
+            Some(_) | None => own,
+        });
         let time = |fields: &HashMap<String, String>| fields.get("created_at")?.parse().ok();
         let Some(oldest) = fields.iter().rev().find_map(time) else { break };
         if listed.len() < SCANNED_AT_ONCE {
@@ -226,7 +258,13 @@ mod tests {
             (by(&id, ""), vec![], true),
             (by("bonn", "Ada"), vec![], false),
         ] {
-            assert_eq!(filter.takes(&app, run, &fields(&changes)), takes, "{filter:?} {changes:?}");
+            let fields = fields(&changes);
+            let has = |keyword: &String| has_keyword(keyword, run, &fields, false);
+            let taken = filter.takes(&app, &fields) && filter.keyword.as_ref().is_none_or(has);
+            assert_eq!(taken, takes, "{filter:?} {changes:?}");
+        }
+        for (keyword, found) in [("\"n\":1", false), ("köln", true), ("ada", true)] {
+            assert_eq!(has_keyword(keyword, run, &fields(&[]), true), found, "moderated: {keyword}");
         }
     }
 }

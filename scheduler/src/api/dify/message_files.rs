@@ -1,6 +1,7 @@
 //! The `message_files` of a message: the files that its user gave, and those of its answer.
 
 use serde_json::{Value as Json, json};
+use tidemill_common::files::UploadId;
 
 use crate::runs::file_links::FileLinks;
 use crate::runs::projection::files::file_id;
@@ -24,11 +25,15 @@ fn to_json(message: &str, at: usize, belongs_to: &str, file: &Json, links: &File
         .into_iter()
         .find_map(|key| file.get(key)?.as_str().filter(|url| !url.is_empty()));
     let is_upload = file["transfer_method"] == "local_file";
+    // The scheduler has made these objects from its record of the upload, which is kept longer than the run's copy.
+    let upload = || -> Option<UploadId> { file["related_id"].as_str()?.parse().ok() };
+    let upload = if is_upload && belongs_to == "user" { upload() } else { None };
+    let link = || upload.map_or_else(|| links.link(file), |id| Some(links.of_upload(id)));
     json!({
         "id": file_id(message, at),
         "filename": part("filename"),
         "type": part("type"),
-        "url": given.map(str::to_owned).or_else(|| links.link(file)),
+        "url": given.map(str::to_owned).or_else(link),
         "mime_type": part("mime_type"),
         "size": file.get("size").and_then(Json::as_u64),
         "transfer_method": part("transfer_method"),
@@ -55,7 +60,10 @@ mod tests {
                  "mime_type": "application/pdf", "url": null, "remote_url": null},
                 {"transfer_method": "remote_url", "type": "image", "filename": "b", "url": "https://h/b", "size": -1},
             ],
-            "answer_files": [{"transfer_method": "tool_file", "type": "image", "filename": "c", "url": "https://h/c"}],
+            "answer_files": [
+                {"transfer_method": "tool_file", "type": "image", "filename": "c", "url": "https://h/c"},
+                {"transfer_method": "local_file", "type": "image", "filename": "d", "related_id": id},
+            ],
         });
         let files = of(&turn, &links);
         let shown: Vec<Json> = files
@@ -68,13 +76,15 @@ mod tests {
                 json!(["a.pdf", "user", id, 3]),
                 json!(["b", "user", null, null]),
                 json!(["c", "assistant", null, null]),
+                json!(["d", "assistant", id, null]),
             ]
         );
         assert!(files[0]["url"].as_str().unwrap().starts_with(&format!("/files/{id}/file-preview?")));
         assert_eq!(files[1]["url"], "https://h/b");
+        assert_eq!(files[3]["url"], Json::Null, "a node may have written the id into an answer's file");
         let ids: std::collections::BTreeSet<&str> =
             files.iter().filter_map(|file| file["id"].as_str()).collect();
-        assert_eq!(ids.len(), 3);
+        assert_eq!(ids.len(), 4);
         assert_eq!(of(&turn, &links)[0]["id"], files[0]["id"], "an id stays");
     }
 }

@@ -15,7 +15,7 @@ use crate::api::error::ApiError;
 use crate::api::request::Params;
 use crate::background::turns;
 use crate::runs::end_user;
-use crate::runs::file_links::FileLinks;
+use crate::runs::file_links::{FileLinks, OwnerOfRun};
 use crate::runs::forms::FormTokens;
 
 /// The parent id of every message. Conversations over Dify's API have no branches, and Dify says so by this id.
@@ -62,7 +62,7 @@ pub async fn list(
     let ratings = state.store.ratings(user_conversation.of.shard, &user_conversation.of.id, &ids).await?;
     let ratings = ratings.into_iter().map(|text| text.and_then(|text| serde_json::from_str(&text).ok()));
     let tokens = state.forms.tokens(&*state.store).await?;
-    let links = links(&state).await?;
+    let links = links(&state).await?.shown_to(OwnerOfRun { app: &app.id, user });
     let data: Vec<Json> = page
         .iter()
         .zip(ratings)

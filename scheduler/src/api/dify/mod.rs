@@ -48,7 +48,7 @@ use tidemill_common::wire;
 use super::ApiState;
 use super::error::ApiError;
 use super::request::{Params, take_list};
-use crate::runs::file_links::FileLinks;
+use crate::runs::file_links::{FileLinks, OwnerOfRun};
 use crate::runs::projection::{ChatFacts, FormsOfRun, RunFacts, Totals};
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
@@ -242,12 +242,17 @@ async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Resul
         end_user_id: record.end_user_id(),
         inputs,
         created_at: record.created_at.seconds(),
-        links: Some(FileLinks::new(tokens.clone(), &state.config.uploads)),
+        links: Some(FileLinks::new(tokens.clone(), &state.config.uploads).shown_to(owner_of(record))),
         forms: Some(FormsOfRun { run: record.id, tokens }),
     })
 }
 
-/// Signs URLs of files.
+/// Whose the files of a run are.
+fn owner_of(record: &RunRecord) -> OwnerOfRun<'_> {
+    OwnerOfRun { app: record.app.as_deref().unwrap_or_default(), user: &record.user }
+}
+
+/// Signs URLs of uploads; with [`FileLinks::shown_to`] also of files of runs.
 async fn links(state: &ApiState) -> Result<FileLinks, ApiError> {
     Ok(FileLinks::new(state.forms.tokens(&*state.store).await?, &state.config.uploads))
 }

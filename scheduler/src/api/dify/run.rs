@@ -13,7 +13,7 @@ use tidemill_common::wire::event::EventRecord;
 
 use super::answer::{Mode, StartOutcome, begin, pause_data};
 use super::versions::pinned;
-use super::{check_mode, facts, links, renderer, take_files, totals_so_far, user_of};
+use super::{check_mode, facts, links, owner_of, renderer, take_files, totals_so_far, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
@@ -98,7 +98,8 @@ async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, Api
     let withheld = state.submitter.withheld(&record, &render).await?;
     render.outputs(&mut record.outputs).await?;
     clean_outputs(render.features(), withheld.as_deref(), &mut record.outputs);
-    links(state).await?.fill(record.outputs.values_mut());
+    let links = links(state).await?.shown_to(owner_of(&record));
+    links.fill(record.outputs.values_mut());
     let data = json!({
         "id": id,
         "workflow_id": record.workflow_id(),

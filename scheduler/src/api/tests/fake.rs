@@ -322,6 +322,9 @@ impl Runs for FakeStore {
     async fn charge_upload(&self, _it: &UploadCharge) -> Result<UploadCharged, StoreError> {
         Ok(UploadCharged::Taken)
     }
+    async fn refund_upload(&self, _it: &UploadCharge) -> Result<(), StoreError> {
+        Ok(())
+    }
     async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError> {
         Ok(self.lock().fields.contains_key(&run))
     }

@@ -54,8 +54,10 @@ pub(super) fn of_field(
     // A file object from the outputs of another run is accepted.
     if is_object(mapping) && !is_upload(mapping, answers) {
         let object = completed(mapping, answers);
-        // What a tool has made was not chosen by a person; Dify does not check it.
-        let is_checked = answers.are_for_a_client() && text(&object, "transfer_method") != Some("tool_file");
+        // What a tool has made was not chosen by a person; Dify does not check it. Such a file is stored with a run.
+        let is_of_a_tool = text(&object, "transfer_method") == Some("tool_file")
+            && text(&object, "reference").and_then(tidemill_common::files::run_of).is_some();
+        let is_checked = answers.are_for_a_client() && !is_of_a_tool;
         return if is_checked { allowed(field.rules(), object) } else { Ok(object) };
     }
     let mut file = file(mapping, answers)?;

@@ -352,6 +352,11 @@ impl Runs for MemoryStore {
         Ok(self.inner.lock().charge(it))
     }
 
+    async fn refund_upload(&self, it: &UploadCharge) -> Result<(), StoreError> {
+        self.inner.lock().refund(it);
+        Ok(())
+    }
+
     async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError> {
         Ok(self.inner.lock().note_files(run))
     }

@@ -35,4 +35,11 @@ impl Namespace {
         }
         UploadCharged::Taken
     }
+
+    pub(super) fn refund(&mut self, it: &UploadCharge) {
+        for key in [(it.app.clone(), None), (it.app.clone(), Some(it.user.clone()))] {
+            let of_day = self.uploads.entry(key).or_default().entry(it.day.clone()).or_default();
+            *of_day = of_day.saturating_sub(it.bytes);
+        }
+    }
 }

@@ -330,7 +330,13 @@ impl Runs for RedisStore {
     }
 
     async fn charge_upload(&self, it: &UploadCharge) -> Result<UploadCharged, StoreError> {
-        self.charge(it).await
+        self.charge(it, i64::try_from(it.bytes).unwrap_or(i64::MAX)).await
+    }
+
+    async fn refund_upload(&self, it: &UploadCharge) -> Result<(), StoreError> {
+        let unlimited = UploadCharge { app_max: 0, user_max: 0, ..it.clone() };
+        self.charge(&unlimited, i64::try_from(it.bytes).map_or(i64::MIN, |bytes| -bytes)).await?;
+        Ok(())
     }
 
     async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError> {

@@ -15,11 +15,12 @@ impl RedisStore {
         Ok(word == "NOTED")
     }
 
-    pub(super) async fn charge(&self, it: &UploadCharge) -> Result<UploadCharged, StoreError> {
+    /// Counts these bytes; negative ones are given back.
+    pub(super) async fn charge(&self, it: &UploadCharge, bytes: i64) -> Result<UploadCharged, StoreError> {
         const DOING: &str = "counting an upload";
         let keys = [self.keys.uploads(&it.app, None), self.keys.uploads(&it.app, Some(&it.user))];
         let args =
-            args![it.day.as_str(), it.first_day.as_str(), it.bytes, it.app_max, it.user_max, it.keep_seconds];
+            args![it.day.as_str(), it.first_day.as_str(), bytes, it.app_max, it.user_max, it.keep_seconds];
         let words: Vec<String> = self.connector.run(DOING, &self.scripts.charge_upload, &keys, &args).await?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match words[..] {

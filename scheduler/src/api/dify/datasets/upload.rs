@@ -1,13 +1,14 @@
 //! Documents from files. The parts of a form are read as they come; the file goes to the storage of uploads, and a worker
-//! reads its text there.
+//! reads its text there. The file becomes an upload when the whole request is found good; until then it leaves nothing.
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::{Extension, Json as JsonBody};
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
+use multer::{Constraints, Multipart, SizeLimit};
 use serde_json::Value as Json;
-use tidemill_common::files::Upload;
+use tidemill_common::limits::UPLOAD_FORM_BYTES_MAX;
 use tidemill_common::wire::knowledge::{DatasetRecord, DocumentNotes, SourceFile};
 use uuid::Uuid;
 
@@ -20,7 +21,8 @@ use crate::api::error::ApiError;
 use crate::api::indexing::{self, Content, Order};
 use crate::api::native::knowledge::check_name;
 use crate::api::request;
-use crate::api::uploads::{self, Sent};
+use crate::api::upload_limits::{checked_name, largest, limit_of};
+use crate::api::uploads::{self, Held, Payer, Sent};
 
 /// The user of all uploads of datasets; with no app, only built-in runs use them.
 const USER: &str = "datasets";
@@ -29,7 +31,14 @@ const USER: &str = "datasets";
 struct Form {
     /// The settings, `{}` when there are none.
     settings: Payload,
-    file: Option<Upload>,
+    file: Option<FormFile>,
+}
+
+/// The file of a form, whose bytes are stored.
+struct FormFile {
+    held: Held,
+    name: String,
+    media_type: Option<String>,
 }
 
 /// `POST …/document/create-by-file`: makes a document from a file; a run reads and indexes it.
@@ -88,11 +97,16 @@ async fn store(
     state: &ApiState,
     dataset: &DatasetRecord,
     payload: &Payload,
-    (document, file): (&str, Upload),
+    (document, file): (&str, FormFile),
     key: String,
 ) -> Result<(), ApiError> {
+    let FormFile { held, name, media_type } = file;
+    let sent = Sent { name: &name, media_type: media_type.as_deref(), app: None, user: USER };
+    uploads::check(&sent)?;
+    let file = uploads::record(&held, sent);
     check_name("name", &file.name)?;
     let settings = settings(state, dataset, payload).await?;
+    let file = uploads::keep(state, held, file, Some(Payer::of_dataset(&dataset.id))).await?;
     let source = SourceFile {
         id: file.id.to_string(),
         name: file.name.clone(),
@@ -125,8 +139,19 @@ async fn read(state: &ApiState, request: Request) -> Result<Form, ApiError> {
     let Some(boundary) = kind.and_then(|kind| multer::parse_boundary(kind).ok()) else {
         return Ok(Form { settings: none(), file: None });
     };
-    let wrong = |error: multer::Error| ApiError::bad_request(format!("the form cannot be read: {error}"));
-    let mut parts = multer::Multipart::new(request.into_body().into_data_stream(), boundary);
+    let settings_max = state.config.scheduler.request_bytes_max;
+    let whole =
+        largest(&state.config).saturating_add(settings_max as u64).saturating_add(UPLOAD_FORM_BYTES_MAX);
+    let wrong = |error: multer::Error| match error {
+        multer::Error::StreamSizeExceeded { .. } => {
+            let message = format!("the form has more than {whole} bytes: its largest file, and its settings");
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", message)
+        }
+        error => ApiError::bad_request(format!("the form cannot be read: {error}")),
+    };
+    let constraints = Constraints::new().size_limit(SizeLimit::new().whole_stream(whole));
+    let stream = request.into_body().into_data_stream();
+    let mut parts = Multipart::with_constraints(stream, boundary, constraints);
     let mut form = Form { settings: none(), file: None };
     while let Some(part) = parts.next_field().await.map_err(wrong)? {
         let file_name = part.file_name().map(str::to_owned);
@@ -157,10 +182,13 @@ async fn read_settings(state: &ApiState, part: multer::Field<'static>) -> Result
     Ok(Payload::of("KnowledgeConfig", map))
 }
 
-async fn receive(state: &ApiState, name: &str, part: multer::Field<'static>) -> Result<Upload, ApiError> {
+/// Checks the name of a file, and stores its bytes.
+async fn receive(state: &ApiState, name: &str, part: multer::Field<'static>) -> Result<FormFile, ApiError> {
     let media_type = part.content_type().map(|kind| kind.essence_str().to_owned());
-    let sent = Sent { name, media_type: media_type.as_deref(), app: None, user: USER };
-    uploads::receive(state, sent, Body::from_stream(part.map_err(std::io::Error::other))).await
+    let name = checked_name(&state.config, name)?;
+    let limit = limit_of(&state.config, &name);
+    let held = uploads::store(state, part.map_err(Into::into).boxed(), limit).await?;
+    Ok(FormFile { held, name, media_type })
 }
 
 fn refused(code: &'static str, message: &str) -> ApiError {

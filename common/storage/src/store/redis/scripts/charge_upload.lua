@@ -1,7 +1,7 @@
 -- charge_upload: counts an upload for its app and its user, or refuses it when one of them would be over the quota.
 -- KEYS     1 bytes of the app by day   2 bytes of the user by day
--- ARGV     1 day of the upload   2 first day whose uploads are kept, or empty   3 bytes   4 most bytes of the app
---          5 most bytes of the user (0: no limit)   6 seconds to keep the counts (0: always)
+-- ARGV     1 day of the upload   2 first day whose uploads are kept, or empty   3 bytes (negative: given back)
+--          4 most bytes of the app   5 most bytes of the user (0: no limit)   6 seconds to keep the counts (0: always)
 -- RETURNS  {"TAKEN"} | {"APP", bytes so far} | {"USER", bytes so far}
 -- CALLER   store/redis/uploads.rs, charge
 local call, K, A = redis.call, KEYS, ARGV
