@@ -47,6 +47,9 @@ pub(crate) enum Error {
     /// The reader of the output has ended (`| head`). This is not an error.
     #[error("the output was closed")]
     OutputClosed,
+    /// The error is about one of several files.
+    #[error("{path}: {error}")]
+    OfFile { path: String, error: Box<Error> },
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
@@ -64,6 +67,7 @@ impl Error {
             Self::Client(ClientError::Refused { diagnostics, .. }) => {
                 diagnostics.iter().map(problem).collect()
             }
+            Self::OfFile { error, .. } => error.details(),
             Self::Client(_)
             | Self::Usage(_)
             | Self::Failed(_)
@@ -79,6 +83,7 @@ impl Error {
             Self::Usage(_) => Exit::Usage,
             Self::Failed(_) | Self::Folder(_) => Exit::Failed,
             Self::OutputClosed => Exit::Succeeded,
+            Self::OfFile { error, .. } => error.exit(),
             Self::Client(error) => error.exit(),
             Self::RedisServer(error) => match error {
                 RedisServerError::NotInstalled => Exit::Unreachable,

@@ -166,8 +166,12 @@ async fn start_mock(models: &ModelArgs, config: &mut Config) -> Result<Option<Ru
     config.profiles.entry("default".into()).or_insert_with(|| table.into_iter().collect());
     // So that the features of an app that need a model work, too.
     let features = &mut config.features;
-    for setting in [&mut features.suggested_model, &mut features.speech_to_text, &mut features.text_to_speech]
-    {
+    for setting in [
+        &mut features.suggested_model,
+        &mut features.speech_to_text,
+        &mut features.text_to_speech,
+        &mut features.moderation_openai_model,
+    ] {
         if setting.is_empty() {
             "default/mock".clone_into(setting);
         }

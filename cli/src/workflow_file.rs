@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
-use tidemill_common::dsl::{Diagnostic, ParseOptions, Rewrite, explain, render_for_people};
+use tidemill_common::dsl::{Diagnostic, ParseOptions, Rewrite, explain, moderation, render_for_people};
 use tidemill_common::graph::{AppMode, Graph, Imported, import};
 use tidemill_common::nodes::start::InputField;
+use tidemill_common::warning::FEATURE_NOT_SERVED;
 
 use crate::console::Console;
 use crate::error::Error;
@@ -36,6 +37,13 @@ impl WorkflowFile {
             .map_err(|error| Error::Usage(format!("cannot read {}: {error}", path.display())))?;
         let imported = import(&source);
         Ok(Self { path: path.into(), source, imported })
+    }
+
+    /// Leaves out the warnings that depend on the settings of the scheduler which will get the file. Its answer has those that are
+    /// true there.
+    pub(crate) fn for_scheduler(mut self) -> Self {
+        leave_to_scheduler(&mut self.imported.diagnostics);
+        self
     }
 
     /// Formats the problems with the lines that they are about.
@@ -96,7 +104,32 @@ impl Workflow {
     }
 }
 
+/// Removes the warnings that depend on the settings of a scheduler.
+pub(crate) fn leave_to_scheduler(found: &mut Vec<Diagnostic>) {
+    found.retain(|found| ![FEATURE_NOT_SERVED, moderation::CODE].contains(&found.code));
+}
+
 /// Formats a number with its noun: `1 error`, `2 errors`.
 pub(crate) fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_a_scheduler_knows_is_left_to_it() {
+        let file = b"kind: app\nversion: 0.1.5\napp: {mode: chat, name: x}\nmodel_config:\n  model: {provider: p, name: m, mode: chat, completion_params: {}}\n  text_to_speech: {enabled: true}\n  sensitive_word_avoidance: {enabled: true, type: openai_moderation, config: {inputs_config: {enabled: true, preset_response: No}}}\n";
+        let mut found = import(file).diagnostics;
+        let places: Vec<(&str, &str, bool)> =
+            found.iter().map(|found| (found.code, found.path.as_str(), found.line > Some(1))).collect();
+        let expected = [
+            (moderation::CODE, "model_config.sensitive_word_avoidance", true),
+            (FEATURE_NOT_SERVED, "model_config.text_to_speech", true),
+        ];
+        assert_eq!(places, expected, "{found:#?}");
+        leave_to_scheduler(&mut found);
+        assert_eq!(found, []);
+    }
 }

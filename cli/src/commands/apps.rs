@@ -46,7 +46,7 @@ enum Verb {
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
         Verb::Add { file, id, new_id, strict, common } => {
-            let read = WorkflowFile::read(file)?;
+            let read = WorkflowFile::read(file)?.for_scheduler();
             let shown: Vec<String> = read.diagnostics().iter().map(|found| found.message.clone()).collect();
             let workflow = read.usable(console)?;
             let client = common.client()?;

@@ -9,6 +9,8 @@ use crate::output::{json, table, text};
 
 /// Longest list of queues in the table of workers, in characters; `--json` has all of it.
 const QUEUES_CHARS_MAX: usize = 40;
+/// A living worker gives a sign of life every few seconds, so one of which nothing is seen for longer is marked.
+const SILENT_SECONDS: f64 = 10.0;
 
 /// Lists the workers, with what is missing below the table.
 pub(super) async fn workers(common: &Common, console: &mut Console) -> Result<Exit, Error> {
@@ -46,6 +48,12 @@ fn word(value: &Json) -> String {
     text::one_line(value.as_str().unwrap_or_default())
 }
 
+/// When a worker gave its last sign of life. One that has missed several may be dead, and is listed until it counts as such.
+fn seen(seconds: f64) -> String {
+    let age = text::age(0.0, seconds);
+    if seconds > SILENT_SECONDS { format!("{age}, silent") } else { age }
+}
+
 fn render_workers(workers: &[Json]) -> String {
     let row = |worker: &Json| {
         let held = worker["jobs_held"].as_u64();
@@ -59,7 +67,7 @@ fn render_workers(workers: &[Json]) -> String {
             word(&worker["name"]),
             word(&worker["version"]),
             worker["started_at"].as_f64().map(text::moment).unwrap_or_default(),
-            worker["seen_seconds"].as_f64().map(|seconds| text::age(0.0, seconds)).unwrap_or_default(),
+            worker["seen_seconds"].as_f64().map(seen).unwrap_or_default(),
             text::shortened(&queues.join(", "), QUEUES_CHARS_MAX),
             jobs.unwrap_or_default(),
             if missing > 0 { missing.to_string() } else { String::new() },
@@ -110,12 +118,12 @@ mod tests {
                 "permits": 8, "queues": ["default", "gpu"], "missing": [
                     {"text": "the provider openai", "reason": "no\nkey", "asked_at": 5.0},
                     {"text": "a sandbox for python3", "reason": "no Python", "asked_at": null}]}),
-            json!({"name": "w-2", "seen_seconds": 1.0, "jobs_held": null}),
+            json!({"name": "w-2", "seen_seconds": 11.0, "jobs_held": null}),
         ];
         let expected = "\
-WORKER  VERSION  STARTED                  SEEN    QUEUES        JOBS    MISSING
-w-1     0.1.0    1970-01-01 00:00:00 UTC  2s ago  default, gpu  1 of 8  2
-w-2     -        -                        1s ago  -             -       -
+WORKER  VERSION  STARTED                  SEEN             QUEUES        JOBS    MISSING
+w-1     0.1.0    1970-01-01 00:00:00 UTC  2s ago           default, gpu  1 of 8  2
+w-2     -        -                        11s ago, silent  -             -       -
 w-1 lacks the provider openai (a job has asked for it): no key
 w-1 lacks a sandbox for python3: no Python
 ";

@@ -167,6 +167,8 @@ pub const LOGS_SCANNED_MAX: usize = 10_000;
 pub const END_USERS_KNOWN_MAX: usize = 10_000;
 /// Most turns stored of a conversation: twice as many as a run receives.
 pub const CONVERSATION_TURNS_MAX: usize = 1000;
+/// Runs that a conversation remembers until their turns are stored. Of more, the oldest are forgotten.
+pub const CONVERSATION_OPEN_MAX: usize = 100;
 /// Largest inputs shown with a conversation, in bytes: the API reads lists of conversations whole.
 pub const CONVERSATION_INPUTS_BYTES_MAX: usize = 8 * 1024;
 /// Longest name of a conversation, in characters: the width of Dify's column.
@@ -355,7 +357,8 @@ pub const ANNOTATION_BYTES_MAX: usize = 64 * 1024;
 /// Most uses of one annotation that are kept (`features.annotation_hits_max`).
 pub const ANNOTATION_HITS_MAX: usize = 1000;
 /// Longest search for a matching annotation, in seconds (`features.annotation_seconds_max`). Then the workflow runs.
-pub const ANNOTATION_SECONDS_MAX: u64 = 10;
+/// Longer than it takes another worker to take over the search of one that died.
+pub const ANNOTATION_SECONDS_MAX: u64 = 30;
 /// Deepest nesting of placeholders in a prompt (`prompt_levels_max` of the node).
 pub const PROMPT_LEVELS_MAX: usize = 5;
 /// Longest prompt with its variables filled in, in bytes (`worker.prompt_bytes_max`): of an `llm` node in its

@@ -33,11 +33,11 @@ impl Outers {
         Arc::new(Self { native: Outer::new(cors, native, gzip), dify: Outer::new(cors, dify, gzip) })
     }
 
-    /// What surrounds the API of this path. `None` for webhooks and probes.
+    /// What surrounds the API of this path. The links of files are what `/v1` shows. `None` for webhooks and probes.
     fn of(&self, path: &str) -> Option<&Outer> {
         let is_below =
             |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        if is_below("/v1") {
+        if is_below("/v1") || is_below("/files") {
             return Some(&self.dify);
         }
         is_below("/api/v1").then_some(&self.native)
@@ -145,6 +145,8 @@ mod tests {
             ("/v1/", Some(true)),
             ("/v1/nothing/here", Some(true)),
             ("/api/v1/apps", Some(false)),
+            ("/files/0199/file-preview", Some(true)),
+            ("/filesystem", None),
             ("/v10/x", None),
             ("/livez", None),
             ("/triggers/webhook/v1", None),

@@ -65,7 +65,7 @@ pub(crate) async fn questions(
             Err(error @ (InnerError::Failed { .. } | InnerError::Late { .. })) => {
                 // The message of a model's failure may repeat the dialogue.
                 let class = error.class();
-                tracing::warn!(message = %wanted.message, class, "no questions could be suggested");
+                tracing::warn!(answer_to = %wanted.message, class, "no questions could be suggested");
                 Ok(Vec::new())
             }
             Err(error) => Err(error),

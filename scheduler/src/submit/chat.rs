@@ -105,11 +105,11 @@ impl Submitter {
             entered @ (Entered::Unknown | Entered::Entered { .. }) => (entering.conversation.id, entered),
         };
         crash::pass(CrashPoint::ConversationEntered);
-        let Entered::Entered { dialogue, previous } = entered else {
+        let Entered::Entered { dialogue, previous, unsettled } = entered else {
             return Err(SubmitError::ForeignConversation);
         };
-        if let Some(previous) = previous {
-            self.settle(previous).await?;
+        for earlier in unsettled.into_iter().chain(previous) {
+            self.settle(earlier).await?;
         }
         let turns = self.store.turns(run.shard(), &id, HISTORY_TURNS_MAX).await?;
         Ok(Some(ConversationPosition { id, dialogue, turns: earlier_turns(&turns) }))
@@ -150,13 +150,13 @@ impl Submitter {
         Ok(())
     }
 
-    /// Adds the turn of the run before this one, which may have ended a moment ago.
-    async fn settle(&self, previous: RunId) -> Result<(), SubmitError> {
-        match self.turns.settle(previous, self).await {
+    /// Adds the turn of an earlier run, which may have ended a moment ago.
+    async fn settle(&self, earlier: RunId) -> Result<(), SubmitError> {
+        match self.turns.settle(earlier, self).await {
             Ok(()) => Ok(()),
             Err(SettleError::Store(error)) => Err(error.into()),
             Err(error @ (SettleError::Graph(_) | SettleError::Unreadable(_))) => {
-                tracing::warn!(run = %previous, %error, "a conversation continues without its last turn, which cannot be read");
+                tracing::warn!(run = %earlier, %error, "a conversation continues without a turn, which cannot be read");
                 Ok(())
             }
         }

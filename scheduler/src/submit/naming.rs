@@ -38,7 +38,7 @@ pub(super) fn of_beginning(graph: &Graph, name: String, inputs: JsonMap) -> Vec<
     fields
 }
 
-/// Replaces each `{{name}}` by the input of that name. Unknown names stay.
+/// Replaces each `{{name}}` by the input of that name, by nothing for one that was not given. Unknown names stay.
 fn filled(text: &str, inputs: &JsonMap) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(begin) = rest.find("{{") {
@@ -47,7 +47,9 @@ fn filled(text: &str, inputs: &JsonMap) -> String {
         out.push_str(&rest[..begin]);
         match value {
             Some((end, value)) => {
-                out.push_str(&str_of(value));
+                if !value.is_null() {
+                    out.push_str(&str_of(value));
+                }
                 rest = &inner[end + 2..];
             }
             None => {
@@ -74,9 +76,10 @@ mod tests {
 
     #[test]
     fn an_opening_replaces_only_names_of_given_inputs() {
-        let Json::Object(inputs) = json!({"who": "Ada", "n": 2}) else { unreachable!() };
+        let Json::Object(inputs) = json!({"who": "Ada", "n": 2, "none": null}) else { unreachable!() };
         for (text, shown) in [
             ("Hi {{who}}, {{ n }} of {{unknown}}", "Hi Ada, 2 of {{unknown}}"),
+            ("{{who}}{{none}}!", "Ada!"),
             ("{{{{who}}", "{{Ada"),
             ("{{who", "{{who"),
         ] {

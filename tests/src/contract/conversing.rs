@@ -4,10 +4,10 @@
 use super::fixtures::{SHARD, created_at, ended, run_id};
 use super::{Outcome, Subject, holds, same};
 use tidemill_common::ids::{BlobId, ShardId};
-use tidemill_common::limits::{CONVERSATION_SECONDS, CONVERSATION_TURNS_MAX};
+use tidemill_common::limits::{CONVERSATION_OPEN_MAX, CONVERSATION_SECONDS, CONVERSATION_TURNS_MAX};
 use tidemill_common::store::{
-    ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, ListConversations, Rated,
-    Rating, Settling, StoreError,
+    ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, ListConversations, OPEN_FIELD,
+    Rated, Rating, Settling, StoreError,
 };
 use tidemill_common::wire::commit::{ConversationWrite, RunWrite};
 
@@ -36,12 +36,12 @@ fn over(n: u8, leaves_turn: bool) -> RunWrite {
 pub(super) async fn runs_enter_a_conversation_one_after_the_other(s: Subject) -> Outcome {
     let store = s.store();
     same("none yet", store.enter_conversation(&entering(1, "u", true)).await?, Entered::Unknown)?;
-    let first = Entered::Entered { dialogue: 1, previous: None };
+    let first = Entered::Entered { dialogue: 1, previous: None, unsettled: Vec::new() };
     let mut begin = entering(1, "u", false);
     begin.begins = vec![("name", "hello".to_string())];
     same("it begins", store.enter_conversation(&begin).await?, first.clone())?;
     same("the same run again", store.enter_conversation(&entering(1, "u", true)).await?, first)?;
-    let second = Entered::Entered { dialogue: 2, previous: Some(run_id(1)) };
+    let second = Entered::Entered { dialogue: 2, previous: Some(run_id(1)), unsettled: Vec::new() };
     let mut next = entering(2, "u", true);
     next.begins = vec![("name", "again".to_string())];
     same("the next", store.enter_conversation(&next).await?, second.clone())?;
@@ -70,6 +70,33 @@ pub(super) async fn the_turn_of_an_ended_run_is_stored_once(s: Subject) -> Outco
     same("in order", store.turns(SHARD, "chat", 10).await?, vec!["\"b\"".to_string(), "\"a\"".into()])?;
     same("the last", store.turns(SHARD, "chat", 1).await?, vec!["\"a\"".to_string()])?;
     same("nothing is left", store.unsettled(&[SHARD]).await?, vec![])
+}
+
+pub(super) async fn turns_at_the_same_time_are_known_until_they_are_stored(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1, 2, 3]).await?;
+    let store = s.store();
+    for n in 1..=3 {
+        store.enter_conversation(&entering(n, "u", false)).await?;
+    }
+    let open = async || {
+        let open = store.conversation(SHARD, "chat").await?.remove(OPEN_FIELD).unwrap_or_default();
+        Ok::<_, super::Broken>(open)
+    };
+    let ids = |runs: &[u8]| runs.iter().map(|n| run_id(*n).to_string()).collect::<Vec<_>>().join(" ");
+    same("all are open", open().await?, ids(&[1, 2, 3]))?;
+    owning.write(vec![over(1, true), over(3, true)]).await?;
+    let unsettled = vec![run_id(1)];
+    let fourth = Entered::Entered { dialogue: 4, previous: Some(run_id(3)), unsettled };
+    for time in ["the next gets what has ended", "also when it is repeated"] {
+        same(time, store.enter_conversation(&entering(4, "u", true)).await?, fourth.clone())?;
+    }
+    store.settle_turn(&settling(1, "\"a\"")).await?;
+    same("one is stored", open().await?, ids(&[2, 3, 4]))?;
+    let many = u8::try_from(CONVERSATION_OPEN_MAX).unwrap_or(u8::MAX);
+    for n in 5..=5 + many {
+        store.enter_conversation(&entering(n, "u", true)).await?;
+    }
+    same("the newest of many", open().await?, ids(&(6..=5 + many).collect::<Vec<_>>()))
 }
 
 async fn listed(s: &Subject, query: &ListConversations) -> Result<Option<Vec<String>>, StoreError> {
@@ -283,7 +310,8 @@ pub(super) async fn expired_conversations_are_not_listed(s: Subject) -> Outcome 
     same("the one that was used", listed(&s, &all_of("u")).await?, ids(&["other"]))?;
     same("no turns", store.turns(SHARD, "chat", 1).await?, vec![])?;
     let again = store.enter_conversation(&entering(3, "u", false)).await?;
-    same("it begins again", again, Entered::Entered { dialogue: 1, previous: None })?;
+    let fresh = Entered::Entered { dialogue: 1, previous: None, unsettled: Vec::new() };
+    same("it begins again", again, fresh)?;
     let elsewhere = ListConversations { after: Some((ShardId(1), "chat".into())), ..all_of("u") };
     same("of another shard", listed(&s, &elsewhere).await?, None)
 }

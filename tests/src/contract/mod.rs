@@ -200,6 +200,7 @@ cases! {
     conversing::{
         runs_enter_a_conversation_one_after_the_other,
         the_turn_of_an_ended_run_is_stored_once,
+        turns_at_the_same_time_are_known_until_they_are_stored,
         a_users_conversations_are_listed_page_by_page,
         conversations_with_the_same_time_are_all_listed,
         only_its_own_user_changes_a_conversation,

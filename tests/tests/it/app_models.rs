@@ -239,3 +239,54 @@ async fn an_app_that_plays_its_answers_sends_the_sound_after_all_other_events() 
         assert_eq!(asked["messages"][0]["content"], "the answer");
     }
 }
+
+/// The payloads of a stream with event ids, each with its id.
+async fn streamed(app: &Client, request: reqwest::RequestBuilder) -> Vec<(Option<String>, Json)> {
+    let mut stream = app.open(request).await;
+    let mut payloads = Vec::new();
+    while let Some(message) = stream.next().await {
+        let Some(data) = message.data else { continue };
+        payloads.push((message.id, serde_json::from_str(&data).expect("events are JSON")));
+    }
+    payloads
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_in_place_of_the_workflow_has_the_mode_and_the_sound_of_its_app_also_for_a_client_that_comes_back()
+ {
+    let model = model().await;
+    let system = system(&SETTINGS, &model).await;
+    let file = json!({"kind": "app", "version": "0.1.5", "app": {"mode": "chat", "name": "x"}, "model_config": {
+        "model": {"provider": "openai", "name": "m", "mode": "chat", "completion_params": {}},
+        "pre_prompt": "hi", "annotation_reply": {"enabled": true},
+        "text_to_speech": {"enabled": true, "voice": "nova", "autoPlay": "enabled"},
+    }});
+    let answer = system.client.post("/api/v1/apps", &json!({"workflow": file.to_string()})).await;
+    assert_eq!(answer.status, 201, "{}", answer.text);
+    let app = &system.client.with_key(answer.body["key"].as_str());
+    let pair = json!({"question": "Hello?", "answer": "Welcome."});
+    let added = app.post("/v1/apps/annotations", &pair).await;
+    assert_eq!(added.status, 201, "{}", added.text);
+
+    let mut body = json!({"query": "Hello?", "inputs": {}, "user": "u1", "response_mode": "blocking"});
+    let blocking = app.post("/v1/chat-messages", &body).await.body;
+    assert_eq!(
+        (&blocking["answer"], &blocking["mode"]),
+        (&json!("Welcome."), &json!("chat")),
+        "{blocking:#}"
+    );
+
+    body["response_mode"] = "streaming".into();
+    let request = app.request(Method::POST, "/v1/chat-messages?event_ids=true");
+    let sent = streamed(app, request.header("content-type", "application/json").body(body.to_string())).await;
+    let events: Vec<&Json> = sent.iter().map(|(_, payload)| &payload["event"]).collect();
+    assert_eq!(events[..3], ["message", "message_end", "tts_message"], "{sent:#?}");
+    assert_eq!(*events[events.len() - 1], "tts_message_end", "{sent:#?}");
+
+    let run = sent[1].1["task_id"].as_str().expect("a run");
+    let last = sent[1].0.as_deref().expect("the end of the message has an id");
+    let again = app.request(Method::GET, &format!("/v1/workflow/{run}/events?user=u1"));
+    let again = streamed(app, again.header("last-event-id", last)).await;
+    let payloads = |sent: &[(Option<String>, Json)]| sent.iter().map(|it| it.1.clone()).collect::<Vec<_>>();
+    assert_eq!(payloads(&again), payloads(&sent[2..]), "the whole sound comes again");
+}

@@ -1,6 +1,7 @@
 //! Conversations over Dify's API: users list, name and remove them, set their variables and rate their messages;
 //! other users see nothing of them.
 
+use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::{Client, HttpResponse};
@@ -381,6 +382,40 @@ async fn a_running_chat_overwrites_the_variables_that_it_writes_and_restores_no_
         if left.is_empty() && unsettled.is_empty() { Ok(()) } else { Err(left + &unsettled) }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn turns_sent_at_the_same_time_are_all_shown_at_once_and_all_removed_with_their_conversation() {
+    let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
+    let system = system(&[], &model).await;
+    let app = &register(&system, &counting()).await;
+    let first = say(app, "u1", "first", "").await;
+    let id = &text(&first["conversation_id"]);
+    let queries: Vec<String> = (1..=6).map(|n| format!("q{n}")).collect();
+    let said = join_all(queries.iter().map(|query| say(app, "u1", query, id))).await;
+    let path = format!("/v1/messages?user=u1&conversation_id={id}");
+    let listed = app.get(&path).await;
+    let found = listed.body["data"].as_array().map(Vec::len);
+    assert_eq!(found, Some(7), "no turn is missing: {}", listed.text);
+
+    let fields = system.cluster.redis.cli(&["--scan", "--pattern", &format!("*conversation:{id}")]);
+    let open = system.cluster.redis.cli(&["HGET", fields.trim(), "open"]);
+    assert_eq!(open.trim(), "", "each turn is stored");
+
+    // These have ended and are not stored yet, unless the scheduler was quick.
+    let more = join_all(queries.iter().map(|query| say(app, "u1", query, id))).await;
+    let removed = call(app, Method::DELETE, &format!("/v1/conversations/{id}"), &json!({"user": "u1"})).await;
+    assert_eq!(removed.status, 204, "{}", removed.text);
+    for message in [&first].into_iter().chain(&said).chain(&more) {
+        let run = text(&message["message_id"]);
+        let shown = app.get(&format!("/v1/workflow/{run}/events?user=u1")).await;
+        assert_eq!(shown.status, 404, "{}", shown.text);
+        until("the run to be removed", LONG, async || {
+            let left = system.cluster.redis.cli(&["--scan", "--pattern", &format!("*run:{run}*")]);
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

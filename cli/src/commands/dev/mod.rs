@@ -17,7 +17,7 @@ use crate::data_folder::{Address, AppOfFile, Apps, DataFolder};
 use crate::error::{Error, Exit};
 use crate::stack::{ModelArgs, Stack, StackSettings};
 use crate::target::FolderArgs;
-use crate::workflow_file::{Workflow, WorkflowFile};
+use crate::workflow_file::{Workflow, WorkflowFile, leave_to_scheduler};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -43,7 +43,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     let workflows = arguments
         .files
         .iter()
-        .map(|path| WorkflowFile::read(path)?.usable(console))
+        .map(|path| WorkflowFile::read(path)?.for_scheduler().usable(console))
         .collect::<Result<Vec<_>, _>>()?;
     let mut interrupts = Interrupts::new();
     let folder = DataFolder::open(&arguments.folder.data)?;
@@ -112,10 +112,13 @@ async fn publish_all(
         {
             app.key.clear();
         }
+        let id = before.as_ref().map(|app| app.id.as_str());
+        let answer = client.publish(&workflow.text, id, false).await;
         let answer =
-            client.publish(&workflow.text, before.as_ref().map(|app| app.id.as_str()), false).await?;
+            answer.map_err(|error| Error::OfFile { path: path.clone(), error: Box::new(error.into()) })?;
         // The problems of the file itself were shown when it was read.
-        let shown = import(workflow.text.as_bytes()).diagnostics;
+        let mut shown = import(workflow.text.as_bytes()).diagnostics;
+        leave_to_scheduler(&mut shown);
         let shown: Vec<String> = shown.into_iter().map(|found| found.message).collect();
         let of_file = new_warnings(&answer, &shown);
         warnings.extend(of_file.into_iter().map(|warning| format!("{path}: {warning}")));

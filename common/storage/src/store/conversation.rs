@@ -42,6 +42,8 @@ pub enum Entered {
         dialogue: u64,
         /// The run before it.
         previous: Option<RunId>,
+        /// Other earlier runs that have ended and whose turns are not stored yet, oldest first.
+        unsettled: Vec<RunId>,
     },
     /// No such conversation for this app and user.
     Unknown,
@@ -122,6 +124,9 @@ pub struct ListedConversation {
     /// The fields that [`FIELDS_LISTED`] names.
     pub fields: HashMap<String, String>,
 }
+
+/// The hash field with the runs that have entered and whose turns are not stored yet, oldest first, with spaces between.
+pub const OPEN_FIELD: &str = "open";
 
 /// The hash fields that a list returns.
 pub const FIELDS_LISTED: [&str; 9] =

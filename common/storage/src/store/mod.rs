@@ -36,7 +36,7 @@ pub use call::{Called, Refusal, WaitingCall};
 pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
 pub use conversation::{
     ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, FIELDS_LISTED,
-    ListConversations, ListedConversation, Rated, Rating, Settling,
+    ListConversations, ListedConversation, OPEN_FIELD, Rated, Rating, Settling,
 };
 pub use costs::{KeyCost, MONEY_PLACES, day_of, key_id};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};

@@ -160,11 +160,12 @@ fn document(mut root: JsonMap, options: &ParseOptions, problems: &mut Problems) 
         let environment = variables::read(&app.workflow, Scope::Environment, problems);
         let conversation = variables::read(&app.workflow, Scope::Conversation, problems);
         let features = optional_mapping(&mut app.workflow, "features", problems);
-        problems.within("features", |problems| {
-            moderation::warn(&features, problems);
-            features::warn(&features, options.served, problems);
-        });
         (environment, conversation, features, optional_mapping(&mut app.workflow, "tidemill", problems))
+    });
+    let place = if converted.is_some() { "model_config" } else { "workflow.features" };
+    problems.within(place, |problems| {
+        moderation::warn(&features, problems);
+        features::warn(&features, options.served, problems);
     });
     let (graph_path, mut graph) = app.graph?;
     problems.within(graph_path, |problems| normal_form::warn_of_unread_keys(&graph, problems));

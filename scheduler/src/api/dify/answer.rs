@@ -74,7 +74,8 @@ pub(super) async fn begin(
     let record = find_any(state, app, submitted.run).await?.ok_or_else(lost)?;
     match mode {
         Mode::Streaming => {
-            Stream::answer(state, record, After::Start, Wanted::default()).await.map(StartOutcome::Answered)
+            let stream = Stream::answer(state, app, record, After::Start, Wanted::default());
+            stream.await.map(StartOutcome::Answered)
         }
         Mode::Blocking => {
             let pause = wait_for_end(state, submitted.run).await;

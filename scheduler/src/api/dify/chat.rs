@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::graph::SimpleMode;
 use tidemill_common::ids::EntryId;
 use tidemill_common::machine::state::run::RunStatus;
+use tidemill_common::store::App;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::EventRecord;
 
@@ -76,8 +77,8 @@ pub async fn send(
     };
     match begin(&state, &app, mode, submission).await? {
         StartOutcome::Answered(response) => Ok(response),
-        StartOutcome::Paused(record, pause) => paused(&state, record, &pause).await,
-        StartOutcome::Waited(record) => result(&state, record).await,
+        StartOutcome::Paused(record, pause) => paused(&state, &app, record, &pause).await,
+        StartOutcome::Waited(record) => result(&state, &app, record).await,
     }
 }
 
@@ -122,7 +123,7 @@ fn conversation(map: &mut JsonMap) -> Result<String, ApiError> {
 }
 
 /// The response to a blocking request.
-pub(super) async fn result(state: &ApiState, record: RunRecord) -> Result<Response, ApiError> {
+pub(super) async fn result(state: &ApiState, app: &App, record: RunRecord) -> Result<Response, ApiError> {
     let id = record.id.to_string();
     let (_, graph) = renderer(state, &record).await?;
     match record.status {
@@ -139,7 +140,7 @@ pub(super) async fn result(state: &ApiState, record: RunRecord) -> Result<Respon
         }
     }
     let projection = projected(state, &record).await?;
-    let mut answer = message(&record, &projection);
+    let mut answer = message(app, &record, &projection);
     answer["event"] = "message".into();
     if let (Some(SimpleMode::Completion), Json::Object(fields)) = (graph.front.mode, &mut answer) {
         fields.shift_remove("conversation_id");
@@ -148,21 +149,26 @@ pub(super) async fn result(state: &ApiState, record: RunRecord) -> Result<Respon
 }
 
 /// The response to a blocking request whose run waits for a person.
-async fn paused(state: &ApiState, record: RunRecord, pause: &EventRecord) -> Result<Response, ApiError> {
+async fn paused(
+    state: &ApiState,
+    app: &App,
+    record: RunRecord,
+    pause: &EventRecord,
+) -> Result<Response, ApiError> {
     let mut projection = projected(state, &record).await?;
     let (_, graph) = renderer(state, &record).await?;
     let totals = totals_so_far(state, record.id, &graph).await?;
     projection.set_totals(totals);
     let payloads = projection.project(pause);
     let data = payloads.first().map_or(&Json::Null, |payload| &payload["data"]);
-    let mut answer = message(&record, &projection);
+    let mut answer = message(app, &record, &projection);
     answer["event"] = "workflow_paused".into();
     answer["workflow_run_id"] = record.id.to_string().into();
     answer["data"] = pause_data(&record, totals, data);
     Ok(JsonBody(answer).into_response())
 }
 
-fn message(record: &RunRecord, projection: &Projection) -> Json {
+fn message(app: &App, record: &RunRecord, projection: &Projection) -> Json {
     let id = record.id.to_string();
     json!({
         "event": "",
@@ -170,7 +176,8 @@ fn message(record: &RunRecord, projection: &Projection) -> Json {
         "id": id,
         "message_id": id,
         "conversation_id": record.conversation_id,
-        "mode": projection.mode(),
+        // Of the app, because an answer in place of its workflow is the run of another one.
+        "mode": app.mode,
         "answer": projection.answer(),
         "metadata": projection.metadata(),
         "created_at": record.created_at.seconds(),

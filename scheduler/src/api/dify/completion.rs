@@ -56,7 +56,9 @@ pub async fn send(
     match begin(&state, &app, mode, submission).await? {
         StartOutcome::Answered(response) => Ok(response),
         // A converted app has no node that waits for a person, so a pause is one by command.
-        StartOutcome::Paused(record, _) | StartOutcome::Waited(record) => chat::result(&state, record).await,
+        StartOutcome::Paused(record, _) | StartOutcome::Waited(record) => {
+            chat::result(&state, &app, record).await
+        }
     }
 }
 

@@ -38,13 +38,13 @@ pub async fn follow(
     let says = |name: &str| params.get(name).is_some_and(says_true);
     let wanted = Wanted { beyond_pauses: says("continue_on_pause"), ..Wanted::default() };
     match After::of_header(&headers)? {
-        Some(after) => Stream::answer(&state, record, after, wanted).await,
+        Some(after) => Stream::answer(&state, &app, record, after, wanted).await,
         None if record.status.is_over() => Stream::last_event(&state, record).await,
         None => {
             let snapshot = says("include_state_snapshot");
             let replays = !snapshot && !event_ids::are_wanted(&headers, &uri);
             let after = if replays { After::Start } else { After::Now };
-            Stream::answer(&state, record, after, Wanted { snapshot, replays, ..wanted }).await
+            Stream::answer(&state, &app, record, after, Wanted { snapshot, replays, ..wanted }).await
         }
     }
 }

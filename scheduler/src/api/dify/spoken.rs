@@ -3,6 +3,7 @@
 //! and an app without this feature pays nothing for it.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,8 +11,10 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use tidemill_common::dsl::features::{TEXT_TO_SPEECH, is_served};
 use tidemill_common::graph::Graph;
+use tidemill_common::store::App;
 
 use crate::api::ApiState;
+use crate::api::error::ApiError;
 use crate::features::speech::{Payer, Text, plays_automatically, to_audio, voice};
 use crate::runs::projection::Projection;
 use crate::runs::record::RunRecord;
@@ -21,6 +24,20 @@ const PIECE_BYTES: usize = 12 * 1024;
 
 /// The sound, when it is made; `None` when there is none.
 pub(super) type Speaking = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
+
+/// The workflow whose features say how an answer is read aloud: the run's own, or the app's if the run only records an answer
+/// that was given in place of it.
+pub(super) fn graph(
+    state: &ApiState,
+    app: &App,
+    record: &RunRecord,
+    own: &Arc<Graph>,
+) -> Result<Arc<Graph>, ApiError> {
+    match record.answered_by {
+        None => Ok(own.clone()),
+        Some(_) => Ok(state.workflows.of_document(&app.version, &app.document)?.graph.clone()),
+    }
+}
 
 /// True when the answers of this app are read aloud here.
 pub(super) fn is_on(state: &ApiState, graph: &Graph) -> bool {
@@ -61,8 +78,6 @@ pub(super) fn end_without_sound(projection: &Projection, payloads: &mut Vec<Json
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;

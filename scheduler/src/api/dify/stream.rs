@@ -13,6 +13,7 @@ use serde_json::Value as Json;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::EntryId;
 use tidemill_common::machine::state::run::RunStatus;
+use tidemill_common::store::App;
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use super::replay::Replay;
@@ -59,6 +60,8 @@ pub(super) struct Stream {
     beyond_pauses: bool,
     /// True when the app plays its answers.
     speaks: bool,
+    /// The workflow whose features say how.
+    spoken_by: Arc<Graph>,
     /// The sound of the answer, which is sent after the last event.
     speaking: Option<Speaking>,
     /// True when the last frame is in `frames`.
@@ -71,12 +74,14 @@ impl Stream {
     /// The response that follows a run.
     pub(super) async fn answer(
         state: &ApiState,
+        app: &App,
         record: RunRecord,
         after: After,
         wanted: Wanted,
     ) -> Result<Response, ApiError> {
         let (render, graph) = renderer(state, &record).await?;
         let projection = Projection::new(facts(state, &record, &render).await?, graph.clone());
+        let spoken_by = spoken::graph(state, app, &record, &graph)?;
         let stream = Self {
             follower: Follower::new(state, record.id, after),
             state: state.clone(),
@@ -87,7 +92,8 @@ impl Stream {
             replay: wanted.replays.then(Replay::default),
             sends_old_end: after == After::Now,
             beyond_pauses: wanted.beyond_pauses,
-            speaks: spoken::is_on(state, &graph),
+            speaks: spoken::is_on(state, &spoken_by),
+            spoken_by,
             speaking: None,
             graph,
             is_closed: false,
@@ -179,13 +185,12 @@ impl Stream {
                         is_waiting |= is_pause && self.record.status == RunStatus::Paused;
                     }
                 }
-                if self.speaks && event.is_terminal() {
-                    self.begin_to_speak(&event, &mut payloads);
-                }
+                self.end_aloud(&event, &mut payloads);
             } else if let Some(snapshot) = &mut self.snapshot {
                 self.projection.project_old(&event).into_iter().for_each(|payload| snapshot.note(payload));
             } else {
                 self.projection.project(&event);
+                self.end_aloud(&event, &mut Vec::new());
             }
         }
         if entry.is_old {
@@ -199,12 +204,17 @@ impl Stream {
         Ok(())
     }
 
-    fn begin_to_speak(&mut self, event: &EventRecord, payloads: &mut Vec<Json>) {
+    /// Begins to read the answer aloud at the end of its run. A client that has the end already may have missed the sound, whose
+    /// events have no ids, so it gets the sound again.
+    fn end_aloud(&mut self, event: &EventRecord, payloads: &mut Vec<Json>) {
+        if !self.speaks || !event.is_terminal() {
+            return;
+        }
         if event.kind == kind::GRAPH_RUN_FAILED {
             spoken::end_without_sound(&self.projection, payloads);
         } else {
             let answer = self.projection.answer();
-            self.speaking = Some(spoken::begin(&self.state, &self.record, &self.graph, &answer));
+            self.speaking = Some(spoken::begin(&self.state, &self.record, &self.spoken_by, &answer));
         }
     }
 

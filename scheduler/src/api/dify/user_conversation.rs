@@ -1,13 +1,13 @@
 //! Finds a conversation of the caller: of the app that the key belongs to, and of the user in the request.
 //! Conversations of other users are not found.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value as Json;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::limits::CONVERSATION_TURNS_MAX;
-use tidemill_common::store::{App, ConversationRef, ConversationsBy, ListConversations};
+use tidemill_common::store::{App, ConversationRef, ConversationsBy, ListConversations, OPEN_FIELD};
 use tidemill_common::wire::conversation::conversation_copies;
 
 use super::find;
@@ -81,25 +81,25 @@ impl UserConversation {
         Ok(in_order(&turns))
     }
 
-    /// The runs of the turns that are kept, and the newest ones.
+    /// The runs of the turns that are kept, and those whose turns may not be stored yet.
     pub(super) async fn runs(&self, state: &ApiState) -> Result<Vec<RunId>, ApiError> {
         let turns = self.turns(state).await?;
         let of_turns = turns.iter().filter_map(|turn| turn["id"].as_str()?.parse().ok());
-        let mut runs: Vec<RunId> = of_turns.chain(self.newest_runs()).collect();
-        runs.sort_unstable();
-        runs.dedup();
-        Ok(runs)
+        let runs: BTreeSet<RunId> = of_turns.chain(self.open_runs()).collect();
+        Ok(runs.into_iter().collect())
     }
 
-    /// The newest runs, oldest first.
-    pub(super) fn newest_runs(&self) -> impl Iterator<Item = RunId> {
-        ["before", "last"].into_iter().filter_map(|name| self.fields.get(name)?.parse().ok())
+    /// The runs whose turns may not be stored yet, oldest first: those that are noted, and the newest two, which are all
+    /// that a conversation of an older release names.
+    fn open_runs(&self) -> BTreeSet<RunId> {
+        let ids = [OPEN_FIELD, "before", "last"].into_iter().filter_map(|name| self.fields.get(name));
+        ids.flat_map(|ids| ids.split(' ')).filter_map(|id| id.parse().ok()).collect()
     }
 
-    /// Stores the turns of the newest runs that have ended, and returns the records of those that have not.
+    /// Stores the turns of open runs that have ended, and returns the records of those that have not.
     pub(super) async fn settle(&self, state: &ApiState, app: &App) -> Result<Vec<RunRecord>, ApiError> {
         let mut under_way = Vec::new();
-        for run in self.newest_runs() {
+        for run in self.open_runs() {
             let Some(record) = find(state, app, run).await? else { continue };
             if !record.status.is_over() {
                 under_way.push(record);

@@ -151,7 +151,7 @@ impl Runs for FakeStore {
             kept.push((of.app.clone(), of.user.clone(), it.run));
         }
         let previous = kept.len().checked_sub(2).map(|at| kept[at].2);
-        Ok(Entered::Entered { dialogue: kept.len() as u64, previous })
+        Ok(Entered::Entered { dialogue: kept.len() as u64, previous, unsettled: Vec::new() })
     }
     async fn turns(&self, _: ShardId, id: &str, _: usize) -> Result<Vec<String>, StoreError> {
         Ok(self.lock().turns.get(id).cloned().unwrap_or_default())

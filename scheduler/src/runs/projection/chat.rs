@@ -200,11 +200,6 @@ impl Projection {
         Some(self.message_replace(chat))
     }
 
-    /// Dify's name of the app's mode.
-    pub fn mode(&self) -> &'static str {
-        self.graph.app_mode()
-    }
-
     /// The text that clients see.
     pub fn answer(&self) -> String {
         self.moderated.text().map_or_else(|| self.shown.text(), str::to_owned)

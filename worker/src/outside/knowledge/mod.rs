@@ -351,7 +351,11 @@ impl Datasets {
                 top_k: record.retrieval.top_k,
                 score_threshold: record.retrieval.score_threshold,
             },
-            strict: self.strict || search.is_some() || config.is_some_and(|config| config.strict),
+            // Without documents of its own, a feature that searches has to know that the search failed.
+            strict: self.strict
+                || search.is_some()
+                || is_inner(id)
+                || config.is_some_and(|config| config.strict),
             knowledge: Arc::new(Embedded::new(index_cache.clone(), record)),
         })))
     }

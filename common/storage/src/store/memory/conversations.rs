@@ -7,7 +7,7 @@ use super::Namespace;
 use super::shard::{Blob, Conversation, Shard};
 use crate::store::{
     ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, FIELDS_LISTED,
-    ListConversations, ListedConversation, Rated, Rating, Settling,
+    ListConversations, ListedConversation, OPEN_FIELD, Rated, Rating, Settling,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::RunId;
@@ -27,6 +27,15 @@ impl Conversation {
         let is = |name: &str, value: &str| self.fields.get(name).is_some_and(|known| known == value);
         self.is_there(now) && is("app", app) && is("user", user)
     }
+    /// The runs whose turns are not stored yet, without this one.
+    fn open_without(&self, run: RunId) -> Vec<RunId> {
+        let open = self.fields.get(OPEN_FIELD).map(String::as_str).unwrap_or_default();
+        open.split(' ').filter_map(|id| id.parse().ok()).filter(|open| *open != run).collect()
+    }
+    fn set_open(&mut self, runs: &[RunId]) {
+        let ids: Vec<String> = runs.iter().map(ToString::to_string).collect();
+        self.fields.insert(OPEN_FIELD.into(), ids.join(" "));
+    }
 }
 
 /// Each use restarts the time to live of all parts of the conversation.
@@ -44,6 +53,7 @@ fn keep(shard: &mut Shard, it: &ConversationRef, now: Timestamp) {
 
 pub(super) fn enter(shard: &mut Shard, it: &Entering, now: Timestamp) -> Entered {
     let (run, of) = (it.run.to_string(), &it.conversation);
+    let has_ended = &shard.unsettled;
     let kept = shard.conversations.entry(of.id.clone()).or_default();
     if !kept.is_alive(now) {
         *kept = Conversation::default();
@@ -51,8 +61,14 @@ pub(super) fn enter(shard: &mut Shard, it: &Entering, now: Timestamp) -> Entered
     let field = |name: &str| kept.fields.get(name).cloned();
     let (last, number) = (field("last"), field("dialogue").and_then(|text| text.parse().ok()).unwrap_or(0));
     let run_of = |text: Option<String>| text.and_then(|id| id.parse::<RunId>().ok());
+    let mut open = kept.open_without(it.run);
+    let entered = |dialogue, previous: Option<RunId>| {
+        let is_meant = |run: &RunId| Some(*run) != previous && has_ended.contains(run);
+        let unsettled = open.iter().copied().filter(is_meant).collect();
+        Entered::Entered { dialogue, previous, unsettled }
+    };
     if last.as_ref() == Some(&run) {
-        return Entered::Entered { dialogue: number, previous: run_of(field("before")) };
+        return entered(number, run_of(field("before")));
     }
     let is_theirs = kept.is_of(&of.app, &of.user, now);
     if (last.is_some() && !is_theirs) || (last.is_none() && it.must_exist) {
@@ -76,8 +92,12 @@ pub(super) fn enter(shard: &mut Shard, it: &Entering, now: Timestamp) -> Entered
         kept.began_at = it.at;
     }
     kept.used_at = it.at;
+    let answer = entered(number + 1, run_of(last));
+    open.push(it.run);
+    let surplus = open.len().saturating_sub(limits::CONVERSATION_OPEN_MAX);
+    kept.set_open(&open[surplus..]);
     keep(shard, of, now);
-    Entered::Entered { dialogue: number + 1, previous: run_of(last) }
+    answer
 }
 
 pub(super) fn settle(shard: &mut Shard, it: &Settling, now: Timestamp) -> bool {
@@ -91,6 +111,10 @@ pub(super) fn settle(shard: &mut Shard, it: &Settling, now: Timestamp) -> bool {
     };
     if !kept.is_of(&of.app, &of.user, now) {
         return false;
+    }
+    if kept.fields.contains_key(OPEN_FIELD) {
+        let open = kept.open_without(it.run);
+        kept.set_open(&open);
     }
     kept.turns.push(it.turn.clone());
     let surplus = kept.turns.len().saturating_sub(limits::CONVERSATION_TURNS_MAX);

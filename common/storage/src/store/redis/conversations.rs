@@ -31,15 +31,22 @@ impl RedisStore {
             &of.id,
             it.at.micros(),
             self.list_forgets_before(it.at),
+            limits::CONVERSATION_OPEN_MAX,
         ]);
         list.extend(it.begins.iter().flat_map(|(field, value)| [Arg::from(*field), Arg::from(value)]));
-        let keys = self.keys_of(of);
+        let mut keys = self.keys_of(of);
+        keys.insert(COPIES_BEGIN, self.keys.unsettled(it.run.shard()));
         let answer: Vec<String> =
             self.connector.run(DOING, &self.scripts.enter_conversation, &keys, &list).await?;
         let mut answer = answer.into_iter();
         let Some(turn) = answer.next() else { return Ok(Entered::Unknown) };
         let dialogue = turn.parse().map_err(|_| unexpected(DOING, "a turn has no number"))?;
-        Ok(Entered::Entered { dialogue, previous: answer.next().and_then(|run| run.parse().ok()) })
+        let previous = answer.next().and_then(|run| run.parse().ok());
+        Ok(Entered::Entered {
+            dialogue,
+            previous,
+            unsettled: answer.filter_map(|run| run.parse().ok()).collect(),
+        })
     }
 
     /// The keys of a conversation, in the order of its scripts: itself, turns, ratings, both lists, copies,

@@ -16,7 +16,7 @@ use tidemill_base::value::JsonMap;
 pub use rules::{Checker, Keywords, Moderation};
 
 /// The code of all these diagnostics.
-const CODE: &str = "features.moderation";
+pub const CODE: &str = "features.moderation";
 /// The keys of the feature: in files, and in the state of Dify's editor, which some tools export.
 const SPELLINGS: [&str; 3] = ["sensitive_word_avoidance", "sensitiveWordAvoidance", "moderation"];
 

@@ -21,7 +21,7 @@ use crate::api::request::{Body, IdInPath, Params, take_text};
 const SEARCHED_AT_ONCE: usize = 256;
 
 /// `GET /v1/apps/annotations`: a page of the annotations, newest first; with `keyword` only those that contain it. As on
-/// Dify a page has at most 100 items, whatever `limit` says.
+/// Dify a page has at most 100 items, and the answer says so if `limit` is larger.
 ///
 /// # Errors
 /// 400 for a page or a limit that is not a number from 1 on.
@@ -30,7 +30,7 @@ pub async fn list(
     Extension(CallingApp(app)): Extension<CallingApp>,
     params: Params,
 ) -> Result<JsonBody<Json>, ApiError> {
-    let (page, limit) = (number(&params, "page", 1)?, number(&params, "limit", PAGE)?);
+    let (page, limit) = (number(&params, "page", 1)?, number(&params, "limit", PAGE)?.min(PAGE_MAX));
     let wanted = wanted(page, limit);
     let store = state.store.annotations();
     let (total, found) = match given(&params, "keyword") {

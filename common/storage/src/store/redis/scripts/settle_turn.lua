@@ -7,13 +7,18 @@
 -- CALLER   store/redis/conversations.rs, settle
 local call, K, A = redis.call, KEYS, ARGV
 if call('SREM', K[1], A[1]) == 0 then return 'BEFORE' end
-local known = call('HMGET', K[2], 'last', 'created_at', 'updated_at', 'app', 'user')
+local known = call('HMGET', K[2], 'last', 'created_at', 'updated_at', 'app', 'user', 'open')
 if not known[1] then
   call('UNLINK', unpack(K, 2, 4))
   for i = 7, #K do call('UNLINK', K[i]) end
   return 'GONE'
 end
 if known[4] ~= A[5] or known[5] ~= A[7] then return 'GONE' end
+local open = {}
+for run in string.gmatch(known[6] or '', '%S+') do
+  if run ~= A[1] then open[#open + 1] = run end
+end
+if known[6] then call('HSET', K[2], 'open', table.concat(open, ' ')) end
 local surplus = call('RPUSH', K[3], A[2]) - tonumber(A[3])
 for _ = 1, surplus do
   local is_read, turn = pcall(cjson.decode, call('LPOP', K[3]))
