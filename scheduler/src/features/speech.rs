@@ -11,16 +11,13 @@ use tidemill_common::files::{self, FilesError};
 use tidemill_common::ids::RunId;
 use tidemill_common::value::JsonMap;
 
-use crate::submit::inner::{Inner, InnerEnd, InnerError, beside};
-use crate::submit::{SubmitError, Submitter};
+use crate::submit::Submitter;
+use crate::submit::inner::{Inner, InnerEnd, InnerError, SPEAKS, TRIES, beside};
 
 const TO_TEXT: &str = include_str!("to_text.yml");
 const TO_AUDIO: &str = include_str!("to_audio.yml");
 const HEARS: &str = "speech to text";
-const SPEAKS: &str = "text to speech";
 const SETTING: &str = "features.speech_seconds_max";
-/// More files than such a run has.
-const FILES_MAX: usize = 100;
 
 /// Why there is no text or no sound.
 #[derive(Debug, thiserror::Error)]
@@ -76,17 +73,14 @@ pub(crate) async fn to_text(
     let model = model_of(&config.features.speech_to_text).ok_or(SpeechError::NoModel)?;
     let run = RunId::generate(submitter.some_shard().await.map_err(InnerError::from)?);
     let place = files::open(&config.files)?;
+    // Before the recording is stored: it goes also when the client leaves while it is stored, or before its run exists.
+    let mut after = submitter.once(run, wait_max(config));
+    after.files = Some(place.clone());
     let filename = file_name(&recording.mime_type);
     let reference = place.keep(&run, recording.bytes).await?;
     let order = json!({"reference": reference, "filename": filename, "mime_type": recording.mime_type});
-    let end = submitter.inner(inner(config, (HEARS, TO_TEXT), (model, order), payer, Some(run))).await;
-    // The run that did not get it in time still needs it, and takes it along when it is removed.
-    if !matches!(end, Err(InnerError::Late { .. } | InnerError::Submit(SubmitError::Store(_))))
-        && let Err(error) = place.remove(&run, FILES_MAX).await
-    {
-        tracing::warn!(%error, %run, "a recording is left until its run is removed");
-    }
-    let text = end?.outputs.get("text").and_then(Json::as_str).map(str::to_owned);
+    let end = submitter.inner(inner(config, (HEARS, TO_TEXT), (model, order), payer, run)).await?;
+    let text = end.outputs.get("text").and_then(Json::as_str).map(str::to_owned);
     text.ok_or(SpeechError::NoOutput("text"))
 }
 
@@ -108,24 +102,42 @@ pub(crate) async fn to_audio(
 ) -> Result<Bytes, SpeechError> {
     let model = model_of(&config.features.text_to_speech).ok_or(SpeechError::NoModel)?;
     let order = json!({"text": text.text, "voice": text.voice});
-    let run = text.message.map(|message| beside(message, &format!("{SPEAKS} {}", text.voice), 0));
-    let known = match run {
-        Some(run) => submitter.inner_end(run).await?,
-        None => None,
-    };
-    let end = match known {
-        Some(end) => end,
-        None => submitter.inner(inner(config, (SPEAKS, TO_AUDIO), (model, order), payer, run)).await?,
+    let new = |run| inner(config, (SPEAKS, TO_AUDIO), (model, order), payer, run);
+    let (end, _after) = match text.message {
+        Some(message) => (of_message(submitter, message, new).await?, None),
+        None => {
+            let run = RunId::generate(submitter.some_shard().await.map_err(InnerError::from)?);
+            // Until the sound is read.
+            let after = submitter.once(run, wait_max(config));
+            (submitter.inner(new(run)).await?, Some(after))
+        }
     };
     let place = files::open(&config.files)?;
     let reference = reference_in(&end).ok_or(SpeechError::NoOutput("audio"))?;
-    let sound = place.read(reference, config.features.audio_bytes_max).await?;
-    if run.is_none()
-        && let Err(error) = place.remove(&end.run, FILES_MAX).await
-    {
-        tracing::warn!(%error, run = %end.run, "a sound is left until its run is removed");
+    Ok(place.read(reference, config.features.audio_bytes_max).await?)
+}
+
+/// The end of the run that reads a message aloud: of the one that did, or of a new one if all before it have failed.
+async fn of_message(
+    submitter: &Submitter,
+    message: RunId,
+    new: impl FnOnce(RunId) -> Inner,
+) -> Result<InnerEnd, InnerError> {
+    let mut failed = InnerError::Gone;
+    for number in 0..TRIES {
+        let run = beside(message, SPEAKS, number);
+        match submitter.inner_end(run).await {
+            Ok(Some(end)) => return Ok(end),
+            Ok(None) => return submitter.inner(new(run)).await,
+            Err(error @ InnerError::Failed { .. }) => failed = error,
+            Err(error) => return Err(error),
+        }
     }
-    Ok(sound)
+    Err(failed)
+}
+
+fn wait_max(config: &Config) -> Duration {
+    Duration::from_secs(config.features.speech_seconds_max)
 }
 
 /// The voice of the app, else that of the settings.
@@ -145,7 +157,7 @@ fn inner(
     (purpose, file): (&'static str, &'static str),
     (model, mut order): (NamedModel, Json),
     payer: Payer,
-    run: Option<RunId>,
+    run: RunId,
 ) -> Inner {
     order["provider"] = model.provider.into();
     order["model"] = model.model.into();
@@ -156,9 +168,9 @@ fn inner(
         inputs: JsonMap::from_iter([("order".to_owned(), order)]),
         user: payer.user,
         key: payer.key,
-        run,
+        run: Some(run),
         has_files: purpose == HEARS,
-        wait_max: Duration::from_secs(config.features.speech_seconds_max),
+        wait_max: wait_max(config),
         setting: SETTING,
     }
 }

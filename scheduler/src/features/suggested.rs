@@ -10,12 +10,11 @@ use tidemill_common::ids::RunId;
 use tidemill_common::value::JsonMap;
 
 use crate::submit::Submitter;
-use crate::submit::inner::{Inner, InnerEnd, InnerError, beside};
+use crate::submit::inner::{Inner, InnerEnd, InnerError, SUGGESTS, TRIES, beside};
 
 const FILE: &str = include_str!("suggested.yml");
 /// The place of the model in the file.
 const MODEL: &str = "@model@";
-const PURPOSE: &str = "suggested questions";
 const SETTING: &str = "features.suggested_seconds_max";
 /// What the model is asked for, unless the app says it in its own words.
 const INSTRUCTION: &str = "These are the last messages between a person and an assistant. Write the three questions that the person is most likely to \
@@ -27,8 +26,6 @@ const DIALOGUE_CHARS_MAX: usize = 12_000;
 /// Most questions that are returned, and the longest one, in characters.
 const QUESTIONS_MAX: usize = 10;
 const QUESTION_CHARS_MAX: usize = 500;
-/// Runs for one message: when one has failed, a later request tries again.
-const TRIES: u32 = 3;
 
 /// A message for which questions are wanted.
 pub(crate) struct Wanted<'a> {
@@ -53,7 +50,7 @@ pub(crate) async fn questions(
 ) -> Result<Vec<String>, InnerError> {
     let Some(model) = model(wanted.features, settings) else { return Ok(Vec::new()) };
     for number in 0..TRIES {
-        let run = beside(wanted.message, PURPOSE, number);
+        let run = beside(wanted.message, SUGGESTS, number);
         let end = match submitter.inner_end(run).await {
             Ok(Some(end)) => Ok(end),
             Err(InnerError::Failed { .. }) => continue,
@@ -78,7 +75,7 @@ fn order(run: RunId, model: &Json, settings: &FeaturesConfig, wanted: &Wanted<'_
     let inputs =
         [("dialogue", dialogue(wanted.turns)), ("instruction", instruction(wanted.features).to_owned())];
     Inner {
-        purpose: PURPOSE,
+        purpose: SUGGESTS,
         file: FILE.replace(MODEL, &model.to_string()).into(),
         inputs: inputs.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect(),
         user: wanted.user.clone(),

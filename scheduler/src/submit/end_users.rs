@@ -1,13 +1,14 @@
 //! Notes the users of apps, so that their ids can be looked up. A scheduler remembers whom it has noted: a start of a run
-//! by a known user costs nothing, and one by a new user a write beside the others.
+//! by a known user costs nothing, and one by a new user a write that the answer does not wait for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidemill_common::clock::Timestamp;
 use tidemill_common::config::Config;
 use tidemill_common::limits::END_USERS_KNOWN_MAX;
-use tidemill_common::store::{App, Runs};
+use tidemill_common::store::{App, Runs, StoreError};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -31,17 +32,23 @@ impl EndUsers {
         Self { store, known: Mutex::default(), seconds }
     }
 
-    /// Notes a user of an app, unless this was done a short time ago. A failure is only logged: it must not fail the
-    /// run, and the user's next run notes the user.
-    pub(super) async fn note(&self, app: &App, user: &str) {
-        let id = end_user_uuid(&app.id, user);
-        if !self.is_due(id, Instant::now()) {
-            return;
-        }
+    /// True when a user of an app must be noted now; the caller does that. False if this was done a short time ago.
+    pub(super) fn is_due(&self, app: &App, user: &str) -> bool {
+        self.is_due_at(end_user_uuid(&app.id, user), Instant::now())
+    }
+
+    /// Notes a user of an app. A failure is only logged: it must not fail the run, and the user's next run notes the
+    /// user.
+    pub(super) async fn note(
+        self: Arc<Self>,
+        app: Arc<App>,
+        user: String,
+        at: Result<Timestamp, StoreError>,
+    ) {
+        let id = end_user_uuid(&app.id, &user);
         let noted = async {
-            let at = self.store.time().await?;
             let records = self.store.app_records();
-            records.note_end_user(&id.to_string(), &app.id, user, at, self.seconds).await
+            records.note_end_user(&id.to_string(), &app.id, &user, at?, self.seconds).await
         };
         if let Err(error) = noted.await {
             self.known().remove(&id);
@@ -49,8 +56,7 @@ impl EndUsers {
         }
     }
 
-    /// True when the user must be noted now; the caller does that.
-    fn is_due(&self, id: Uuid, now: Instant) -> bool {
+    fn is_due_at(&self, id: Uuid, now: Instant) -> bool {
         let again = match self.seconds {
             0 => AGAIN,
             seconds => AGAIN.min(Duration::from_secs(seconds) / 2),
@@ -60,8 +66,12 @@ impl EndUsers {
             return false;
         }
         if known.len() >= END_USERS_KNOWN_MAX {
-            // The worst effect is that users are noted again.
-            known.clear();
+            // Any half of them: the worst effect is that users are noted again.
+            let mut stays = false;
+            known.retain(|_, _| {
+                stays = !stays;
+                stays
+            });
         }
         known.insert(id, now);
         true
@@ -96,15 +106,33 @@ mod tests {
         let mut config = Config::default();
         config.scheduler.retention_seconds = 60;
         config.scheduler.conversation_retention_seconds = 60;
-        let users = EndUsers::new(store.clone(), &config);
-        let app = App { id: "app".into(), ..App::default() };
-        users.note(&app, "u").await;
+        let users = Arc::new(EndUsers::new(store.clone(), &config));
+        let app = Arc::new(App { id: "app".into(), ..App::default() });
+        assert!(users.is_due(&app, "u") && !users.is_due(&app, "u"));
+        users.clone().note(app.clone(), "u".into(), store.time().await).await;
         let id = end_user_uuid("app", "u");
         let noted = store.app_records().end_user(&id.to_string()).await.unwrap().unwrap();
         assert_eq!((noted.app.as_str(), noted.user.as_str()), ("app", "u"));
         let now = Instant::now();
-        assert!(!users.is_due(id, now + Duration::from_secs(20)));
-        assert!(users.is_due(id, now + Duration::from_secs(31)));
-        assert!(users.is_due(end_user_uuid("app", "v"), now));
+        assert!(!users.is_due_at(id, now + Duration::from_secs(20)));
+        assert!(users.is_due_at(id, now + Duration::from_secs(31)));
+        assert!(users.is_due(&app, "v"));
+    }
+
+    #[tokio::test]
+    async fn a_user_who_could_not_be_noted_is_noted_at_the_next_run_and_a_full_memory_is_halved() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let users = Arc::new(EndUsers::new(store, &Config::default()));
+        let app = Arc::new(App { id: "app".into(), ..App::default() });
+        assert!(users.is_due(&app, "u"));
+        let error = StoreError::Refused { doing: "a test", reason: String::new() };
+        users.clone().note(app.clone(), "u".into(), Err(error)).await;
+        assert!(users.is_due(&app, "u"));
+        let now = Instant::now();
+        (1..END_USERS_KNOWN_MAX).for_each(|n| assert!(users.is_due_at(Uuid::from_u128(n as u128), now)));
+        assert_eq!(users.known().len(), END_USERS_KNOWN_MAX);
+        assert!(users.is_due(&app, "v"));
+        assert_eq!(users.known().len(), END_USERS_KNOWN_MAX / 2 + 1);
+        assert!(!users.is_due(&app, "v"));
     }
 }

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
+use tidemill_common::files::Files;
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::machine::state::run::RunStatus;
+use tidemill_common::store::{INNER_FIELD, Runs};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::WireError;
 use tidemill_common::wire::event::kind;
@@ -24,13 +26,22 @@ use crate::runs::render::Renderer;
 use crate::workflows::{Workflow, import};
 
 /// The field of the hash of such a run, and the system variable, with the purpose of the run.
-pub(crate) const FIELD: &str = "inner";
+pub(crate) const FIELD: &str = INNER_FIELD;
+/// The purposes of the runs that are made once for a message ([`beside`]).
+pub(crate) const SUGGESTS: &str = "suggested questions";
+pub(crate) const SPEAKS: &str = "text to speech";
+/// Runs of one purpose for one message: when one has failed, a later request tries again.
+pub(crate) const TRIES: u32 = 3;
 /// Most built-in files that are kept ready; those that name a model of an app differ from app to app.
 const KEPT_MAX: usize = 64;
 /// Longest time between two looks, because hints may get lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Shortest time between two looks: a model that streams sends many hints.
 const LOOKS_APART: Duration = Duration::from_millis(20);
+/// Time after its deadline in which a run that nobody waits for is still expected to end.
+const GRACE: Duration = Duration::from_secs(60);
+/// More files than such a run has.
+const FILES_MAX: usize = 100;
 /// Events that are read to find the failure of a node.
 const EVENTS_MAX: usize = 256;
 
@@ -47,7 +58,8 @@ pub(crate) struct Inner {
     pub(crate) user: String,
     /// The API key that pays.
     pub(crate) key: Option<String>,
-    /// Its id; a new one by default. A run with this id that exists already is waited for, and no other is created.
+    /// Its id. A run with this id that exists already is waited for, and no other is created. By default a new one, and
+    /// the run is removed as soon as its end is read, because nothing leads to it.
     pub(crate) run: Option<RunId>,
     /// Files are already stored under `run`.
     pub(crate) has_files: bool,
@@ -120,8 +132,9 @@ impl BuiltIn {
 
     fn keep(&self, file: Cow<'static, str>, workflow: Arc<Workflow>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KEPT_MAX {
-            known.clear();
+        let one = (known.len() >= KEPT_MAX).then(|| known.keys().next().cloned());
+        if let Some(one) = one.flatten() {
+            known.remove(&one);
         }
         known.insert(file, workflow);
     }
@@ -144,13 +157,19 @@ impl Submitter {
                 workflow
             }
         };
+        let run = match inner.run {
+            Some(run) => run,
+            None => RunId::generate(self.some_shard().await?),
+        };
+        let mut after = After::new(&self.store, run, wait_max);
+        after.is_once = inner.run.is_none();
         let deadline = u64::try_from(wait_max.as_millis()).unwrap_or(u64::MAX);
         let submission = Submission {
             user: inner.user,
             key: inner.key,
             host: vec![(FIELD, purpose.to_owned())],
             options: JsonMap::from_iter([("deadline_ms".to_owned(), deadline.into())]),
-            run: inner.run,
+            run: Some(run),
             has_files: inner.has_files,
             ..Submission::of(
                 WorkflowSource::BuiltIn(workflow),
@@ -159,10 +178,21 @@ impl Submitter {
             )
         };
         let run = self.submit(submission).await?.run;
-        match tokio::time::timeout_at(until, self.ended(run)).await {
-            Ok(record) => self.end_of(record?).await,
+        match tokio::time::timeout_at(until, ended(&*self.store, run)).await {
+            Ok(record) => {
+                let record = record?;
+                after.is_over = !record.is_removed && !after.is_once;
+                self.end_of(record).await
+            }
             Err(_) => Err(InnerError::Late { purpose, seconds: wait_max.as_secs(), setting }),
         }
+    }
+
+    /// Removes a run with its texts and files once it has ended, when what this returns is dropped.
+    pub(crate) fn once(&self, run: RunId, wait_max: Duration) -> After {
+        let mut after = After::new(&self.store, run, wait_max);
+        after.is_once = true;
+        after
     }
 
     /// The end of such a run if it has ended; `None` when it does not exist or goes on.
@@ -188,26 +218,9 @@ impl Submitter {
         purpose: &'static str,
         (wait_max, setting): (Duration, &'static str),
     ) -> Result<InnerEnd, InnerError> {
-        match tokio::time::timeout(wait_max, self.ended(run)).await {
+        match tokio::time::timeout(wait_max, ended(&*self.store, run)).await {
             Ok(record) => self.end_of(record?).await,
             Err(_) => Err(InnerError::Late { purpose, seconds: wait_max.as_secs(), setting }),
-        }
-    }
-
-    /// Waits for the end of a run.
-    async fn ended(&self, run: RunId) -> Result<RunRecord, InnerError> {
-        let mut following = self.store.follow(run);
-        loop {
-            // The look covers all hints before it.
-            following.take();
-            let fields = self.store.run_fields(run).await?.ok_or(InnerError::Gone)?;
-            let record = RunRecord::read(run, &fields)?;
-            if record.status.is_over() {
-                return Ok(record);
-            }
-            tokio::time::sleep(LOOKS_APART).await;
-            // A hint that was lost is found by the next look.
-            let _ = tokio::time::timeout(LOOK_EVERY, following.changed()).await;
         }
     }
 
@@ -241,6 +254,90 @@ impl Submitter {
         let class = failed.and_then(|event| event.data.get("error_type")).and_then(Json::as_str);
         Ok(class.unwrap_or_default().to_owned())
     }
+}
+
+/// Waits for the end of a run.
+async fn ended(store: &dyn Runs, run: RunId) -> Result<RunRecord, InnerError> {
+    let mut following = store.follow(run);
+    loop {
+        // The look covers all hints before it.
+        following.take();
+        let fields = store.run_fields(run).await?.ok_or(InnerError::Gone)?;
+        let record = RunRecord::read(run, &fields)?;
+        if record.status.is_over() {
+            return Ok(record);
+        }
+        tokio::time::sleep(LOOKS_APART).await;
+        // A hint that was lost is found by the next look.
+        let _ = tokio::time::timeout(LOOK_EVERY, following.changed()).await;
+    }
+}
+
+/// What is done when a request lets go of an inner run, because it has its end or because the client left: a run whose
+/// texts are of no use to a later request is removed once it has ended.
+pub(crate) struct After {
+    store: Arc<dyn Runs>,
+    run: RunId,
+    wait_max: Duration,
+    /// Nothing leads to the run. Others are removed only if their conversation was removed meanwhile.
+    pub(crate) is_once: bool,
+    /// The end was read, and the run stays.
+    is_over: bool,
+    /// The storage with files that were stored before the run: they go too, also if the run was never created.
+    pub(crate) files: Option<Arc<dyn Files>>,
+}
+
+impl After {
+    fn new(store: &Arc<dyn Runs>, run: RunId, wait_max: Duration) -> Self {
+        Self { store: store.clone(), run, wait_max, is_once: false, is_over: false, files: None }
+    }
+}
+
+impl Drop for After {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let (store, run, is_once) = (self.store.clone(), self.run, self.is_once);
+        let (within, files) = (self.wait_max + GRACE, self.files.take());
+        // Nothing is left to do when the process ends; the run's own retention removes it then.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            if let Err(error) = clear(&*store, run, (is_once, within), files).await {
+                tracing::warn!(%run, %error, "an inner run stays until its retention is over");
+            }
+        });
+    }
+}
+
+/// Waits until a run has ended and removes it, with its files.
+async fn clear(
+    store: &dyn Runs,
+    run: RunId,
+    (is_once, within): (bool, Duration),
+    files: Option<Arc<dyn Files>>,
+) -> Result<(), InnerError> {
+    let mut end = tokio::time::timeout(within, ended(store, run)).await;
+    if matches!(end, Ok(Err(InnerError::Gone))) && files.is_some() {
+        // Its creation may be under way.
+        tokio::time::sleep(LOOK_EVERY).await;
+        end = tokio::time::timeout(within, ended(store, run)).await;
+    }
+    let is_removed = match end {
+        Ok(Ok(record)) => record.is_removed,
+        Ok(Err(InnerError::Gone)) => false,
+        Ok(Err(error)) => return Err(error),
+        Err(_) => return Ok(()),
+    };
+    if is_once || is_removed {
+        store.app_records().forget_inner_runs(run.shard(), &[run]).await?;
+    }
+    if let Some(place) = files
+        && let Err(error) = place.remove(&run, FILES_MAX).await
+    {
+        tracing::warn!(%error, %run, "a file is left until its run is removed");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

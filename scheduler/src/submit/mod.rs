@@ -11,6 +11,7 @@ mod conversation_id;
 mod end_users;
 mod error;
 pub(crate) mod files;
+mod forgetting;
 pub(crate) mod gate;
 mod given;
 pub(crate) mod history;
@@ -73,7 +74,7 @@ pub struct Submitter {
     pub budgets: Budgets,
     /// Asks what the remote files of requests and answers are.
     pub(crate) remote_files: RemoteFiles,
-    end_users: EndUsers,
+    end_users: Arc<EndUsers>,
     /// The storage of uploads.
     pub(crate) uploads: UploadPlace,
     /// Built-in files that are ready for runs.
@@ -88,7 +89,7 @@ impl Submitter {
         let (remote_files, meta, clock) = (RemoteFiles::new(&config), OnceCell::new(), StoreClock::default());
         let (uploads, gate) = (UploadPlace::new(&config.files), Gate::default());
         let built_in = BuiltIn::default();
-        let end_users = EndUsers::new(store.clone(), &config);
+        let end_users = Arc::new(EndUsers::new(store.clone(), &config));
         Self {
             budgets,
             store,
@@ -120,9 +121,13 @@ impl Submitter {
             }
         };
         let user = submission.user.clone();
-        let (submitted, ()) =
-            tokio::join!(Box::pin(self.submit_noted(submission)), self.end_users.note(&app, &user));
-        submitted
+        let submitted = Box::pin(self.submit_noted(submission)).await?;
+        if self.end_users.is_due(&app, &user) {
+            // Not waited for: the answer does not need it.
+            let at = self.clock.now(&*self.store).await;
+            tokio::spawn(self.end_users.clone().note(app, user, at));
+        }
+        Ok(submitted)
     }
 
     async fn submit_noted(&self, mut submission: Submission) -> Result<Submitted, SubmitError> {

@@ -1,5 +1,6 @@
 //! Annotations: found by the key of their question, listed newest first, and removed with their uses.
 
+use super::fixtures::run_id;
 use super::{Outcome, Subject, holds, same};
 use tidemill_common::annotations::{AnnotationRecord, HitRecord, JobRecord};
 use tidemill_common::store::{Annotation, AnnotationAdded, App, Page, StoreError, TriggerChanges};
@@ -95,6 +96,29 @@ pub(super) async fn uses_of_an_annotation_are_counted_and_go_with_it(s: Subject)
     holds("it cannot be used", !s.store.hit_annotation(APP, "a", &hit("m4"), 2).await?)?;
     s.annotate("a", "one", 1).await?;
     same("the count", s.store.annotation_page(APP, all).await?.first().map(|it| it.hit_count), Some(0))
+}
+
+pub(super) async fn uses_by_removed_messages_are_taken_off_and_stay_counted(s: Subject) -> Outcome {
+    let all = Page { from: 0, count: 10 };
+    let message = |n: u8| run_id(n).to_string();
+    for (id, question) in [("a", "one"), ("b", "two")] {
+        s.annotate(id, question, 1).await?;
+    }
+    for (id, n) in [("a", 1), ("b", 2), ("a", 3), ("a", 4)] {
+        holds(id, s.store.hit_annotation(APP, id, &hit(&message(n)), 3).await?)?;
+    }
+    let removed = [1, 2, 4, 9].map(run_id);
+    for _ in 0..2 {
+        s.store.forget_hits(APP, &removed).await?;
+        same("the other message", s.store.annotation_hits(APP, "a", all).await?, vec![hit(&message(3))])?;
+        same("none", s.store.annotation_hits(APP, "b", all).await?, Vec::new())?;
+    }
+    s.store.forget_hits("other", &[run_id(3)]).await?;
+    s.store.forget_hits(APP, &[]).await?;
+    same("of another app", s.store.annotation_hits(APP, "a", all).await?, vec![hit(&message(3))])?;
+    let counts: Vec<u64> =
+        s.store.annotation_page(APP, all).await?.into_iter().map(|it| it.hit_count).collect();
+    same("the counts", counts, vec![1, 3])
 }
 
 pub(super) async fn the_annotation_reply_of_an_app_outlives_a_new_version(s: Subject) -> Outcome {

@@ -6,7 +6,7 @@ use super::fixtures::{SHARD, created_at, ended, new_run, run_id};
 use super::{Outcome, Subject, same};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
-use tidemill_common::store::{App, AppVersion, EndUser, Page, REMOVED_FIELD, Rating};
+use tidemill_common::store::{App, AppVersion, EndUser, INNER_FIELD, Page, REMOVED_FIELD, Rating};
 
 fn app(version: &str) -> App {
     let document = format!("{{\"is\":\"{version}\"}}");
@@ -101,4 +101,32 @@ pub(super) async fn runs_of_a_removed_conversation_are_hidden_and_removed(s: Sub
         names.iter().map(|name| fields[0].get(*name).map(String::as_str)).collect();
     same("some fields of a run", found, vec![Some("succeeded"), Some("other"), None])?;
     same("of no run", fields[1].len(), 0)
+}
+
+pub(super) async fn inner_runs_are_hidden_and_removed_and_other_runs_stay(s: Subject) -> Outcome {
+    let store = s.store();
+    let mut owning = s.own("s1").await?;
+    for (n, field) in [(1, INNER_FIELD), (2, INNER_FIELD), (3, "conversation_id")] {
+        let mut new = new_run(n);
+        new.fields.push((field, "speech".to_string()));
+        store.create_run(&new).await?;
+    }
+    owning.write([1, 3].map(|n| ended(n, created_at(9))).to_vec()).await?;
+    let runs: Vec<RunId> = [1, 2, 3, 8].map(run_id).to_vec();
+    let records = store.app_records();
+    records.forget_inner_runs(SHARD, &runs).await?;
+    // A conversation without an id has no runs.
+    records.forget_runs(&chat("", "u"), &runs).await?;
+    for (n, hidden) in [(1, true), (2, true), (3, false), (8, false)] {
+        let fields = store.run_fields(run_id(n)).await?;
+        let is_hidden = fields.is_some_and(|fields| fields.contains_key(REMOVED_FIELD));
+        same("hidden", (n, is_hidden), (n, hidden))?;
+    }
+    let long_ago = Timestamp::from_micros(1);
+    same("the ended one is due", store.sweep(SHARD, owning.epoch(), long_ago, 10).await?, 1)?;
+    same("it is gone", store.run_fields(run_id(1)).await?, None)?;
+    owning.write(vec![ended(2, created_at(9))]).await?;
+    records.forget_inner_runs(SHARD, &runs).await?;
+    same("the other one, when it has ended", store.sweep(SHARD, owning.epoch(), long_ago, 10).await?, 1)?;
+    same("a run of a conversation stays", store.run_fields(run_id(3)).await?.is_some(), true)
 }

@@ -119,6 +119,7 @@ cases! {
         a_user_is_noted_with_its_first_and_its_last_time,
         ratings_are_listed_under_their_app,
         runs_of_a_removed_conversation_are_hidden_and_removed,
+        inner_runs_are_hidden_and_removed_and_other_runs_stay,
     },
     inbox::{
         facts_are_read_in_order_from_a_cursor,
@@ -244,7 +245,7 @@ cases! {
     annotating::{
         annotations_are_listed_newest_first_up_to_their_most,
         an_annotation_is_found_by_the_key_of_its_present_question,
-        uses_of_an_annotation_are_counted_and_go_with_it,
+        uses_of_an_annotation_are_counted_and_go_with_it, uses_by_removed_messages_are_taken_off_and_stay_counted,
         the_annotation_reply_of_an_app_outlives_a_new_version,
     },
     knowledge::{

@@ -213,6 +213,29 @@ async fn a_question_that_matches_is_answered_without_the_workflow() {
     );
     assert!(hits[0]["score"].as_f64().is_some_and(|score| (0.7..1.0).contains(&score)), "{hits:?}");
 
+    // A removed conversation leaves no use, and what searched the annotations for it is removed at its end.
+    let removal = json!({"user": "u1"});
+    let removed = call(&app, Method::DELETE, &format!("/v1/conversations/{conversation}"), &removal).await;
+    assert_eq!(removed.status, 204, "{}", removed.text);
+    for place in [format!("hits:{id}"), "messages".into()] {
+        let key = format!("tm:annotations:{{{app_id}}}:{place}");
+        let left: u64 = system.cluster.redis.ask(&["EXISTS", &key]).await;
+        assert_eq!(left, 0, "{key}");
+    }
+    let counted = app.get(&format!("{ANNOTATIONS}?keyword=leave")).await;
+    assert_eq!(counted.body["data"][0]["hit_count"], 2, "{}", counted.text);
+    until("the searches to be removed", LONG, async || {
+        let runs: Vec<String> = system.cluster.redis.ask(&["KEYS", "tm:{*}:run:*"]).await;
+        for run in runs.iter().filter(|key| key.matches(':').count() == 3) {
+            let inputs: Option<String> = system.cluster.redis.ask(&["HGET", run, "inputs"]).await;
+            if inputs.is_some_and(|text| text.contains(r#""question""#)) {
+                return Err(run.clone());
+            }
+        }
+        Ok(())
+    })
+    .await;
+
     // A removed annotation answers no more, and a changed one answers its new question.
     call(&app, Method::DELETE, &format!("{ANNOTATIONS}/{id}"), &json!({})).await;
     let after = say(&app, "how many days of leave do I have now", "").await;

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::{Page, StoreError};
+use tidemill_base::ids::RunId;
 use tidemill_wire::annotations::{AnnotationRecord, HitRecord, JobRecord};
 
 /// An annotation.
@@ -66,6 +67,8 @@ pub trait Annotations: Send + Sync {
     ) -> Result<bool, StoreError>;
     /// A page of the uses of an annotation, newest first.
     async fn annotation_hits(&self, app: &str, id: &str, page: Page) -> Result<Vec<HitRecord>, StoreError>;
+    /// Removes the uses by these messages from the lists of uses; they stay counted. May be repeated.
+    async fn forget_hits(&self, app: &str, messages: &[RunId]) -> Result<(), StoreError>;
     /// Stores the setting of an existing app's annotation reply ([`super::App::annotation_reply`]).
     async fn set_annotation_reply(&self, app: &str, setting: &str) -> Result<(), StoreError>;
     /// Stores a job for [`tidemill_base::limits::ANNOTATION_JOB_SECONDS`].

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::{App, ConversationRef, Page, StoreError};
 use tidemill_base::clock::Timestamp;
-use tidemill_base::ids::RunId;
+use tidemill_base::ids::{RunId, ShardId};
 
 /// A version of an app that was published at some time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,10 +73,14 @@ pub trait AppRecords: Send + Sync {
     async fn end_user(&self, id: &str) -> Result<Option<EndUser>, StoreError>;
     /// Hides runs of a removed conversation, and lets the owner of the shard remove those that have ended.
     async fn forget_runs(&self, it: &ConversationRef, runs: &[RunId]) -> Result<(), StoreError>;
+    /// The same for inner runs of a shard; other runs stay as they are.
+    async fn forget_inner_runs(&self, shard: ShardId, runs: &[RunId]) -> Result<(), StoreError>;
 }
 
 /// The field of a run that is hidden because its conversation was removed.
 pub const REMOVED_FIELD: &str = "removed";
+/// The field of an inner run, with its purpose: a run of a built-in file, which belongs to no app.
+pub const INNER_FIELD: &str = "inner";
 
 /// Sorts versions: the newest first, those of one time by their hash.
 pub(super) fn newest_first(versions: &mut [AppVersion]) {

@@ -63,7 +63,7 @@ pub async fn list(
     Ok(JsonBody(json!({"limit": limit, "has_more": has_more, "data": data})))
 }
 
-/// Removes a conversation with all its turns and runs. An open run of it continues, and its stream stays open to the
+/// Removes a conversation with all its turns and runs, and what was made beside them. An open run of it continues, and its stream stays open to the
 /// end, but no turn is stored, and the run goes when it has ended.
 ///
 /// # Errors
@@ -79,14 +79,14 @@ pub async fn remove(
     let user_conversation = UserConversation::get(&state, &app, &user, &id.0).await?;
     user_conversation.settle(&state, &app).await?;
     let runs = user_conversation.runs(&state).await?;
-    let (of, records) = (&user_conversation.of, state.store.app_records());
+    let of = &user_conversation.of;
     // First, so that a crash after the removal leaves nothing that can be read.
-    records.forget_runs(of, &runs).await?;
+    state.submitter.forget_messages(of, &runs).await?;
     if !state.store.drop_conversation(of).await? {
         return Err(gone());
     }
     // Again, because a run may have ended before the removal and stored its turn.
-    records.forget_runs(of, &runs).await?;
+    state.submitter.forget_messages(of, &runs).await?;
     tracing::info!(conversation = user_conversation.of.id, "conversation removed");
     Ok(StatusCode::NO_CONTENT)
 }

@@ -127,14 +127,18 @@ impl TurnSettler {
         };
         let render = Renderer::new(self.store.clone(), shard, workflow.graph.clone(), &self.config.compat);
         let is_removed = record.is_removed;
+        if is_removed {
+            // First, so that a crash after the turn is settled leaves nothing.
+            submitter.forget_messages(&conversation, &[run]).await?;
+        }
         let turn = turn(&*self.store, &render, submitter, record).await?.to_string();
         crash::pass(CrashPoint::TurnMade);
         let settling = Settling { conversation, run, turn };
         let is_kept = self.store.settle_turn(&settling).await?;
         crash::pass(CrashPoint::TurnKept);
-        if is_removed && !is_kept {
-            // Its conversation was removed while it ran.
-            self.store.app_records().forget_runs(&settling.conversation, &[run]).await?;
+        if is_removed {
+            // Its conversation was removed while it ran. Again, because its answer may have been checked for the turn.
+            submitter.forget_messages(&settling.conversation, &[run]).await?;
         }
         tracing::debug!(%run, is_kept, "turn settled");
         Ok(())

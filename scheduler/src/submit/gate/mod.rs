@@ -18,6 +18,7 @@ use tidemill_common::value::Segment;
 use tokio::sync::OnceCell;
 
 use self::input::Verdict;
+pub(super) use self::output::output_check;
 use super::prepare::Prepared;
 use super::{Submission, SubmitError, Submitter, SystemValues};
 use crate::runs::answered::{ANSWERED_BY, AnsweredBy};

@@ -46,7 +46,7 @@ impl Submitter {
             app: record.app.as_deref().unwrap_or_default(),
             user: &record.user,
             key: record.key.as_deref(),
-            run: Some(inner_run(record.id)),
+            run: Some(output_check(record.id)),
         };
         match self.ask_moderation(&moderation.by, Asked::Output(&text), whom).await {
             Ok(answer) => Ok(about_output(&moderation.by, &answer, preset)),
@@ -60,7 +60,7 @@ impl Submitter {
 }
 
 /// The id of the inner run that checks the output of a run.
-fn inner_run(run: RunId) -> RunId {
+pub(in crate::submit) fn output_check(run: RunId) -> RunId {
     // Any UUID names an execution; the run's own is always there.
     let name: ExecutionId = run.to_string().parse().unwrap_or_else(|_| unreachable!("a run's id is a UUID"));
     run.called_by(&name, STEP, 1)
@@ -93,10 +93,10 @@ mod tests {
     #[test]
     fn the_check_of_a_run_s_output_is_always_the_same_run_on_the_same_shard() {
         let (one, two) = (RunId::new(1, 2 << 20, ShardId(7)), RunId::new(1, 3 << 20, ShardId(7)));
-        assert_eq!(inner_run(one), inner_run(one));
-        assert_ne!(inner_run(one), inner_run(two));
-        assert_ne!(inner_run(one), one);
-        assert_eq!(inner_run(one).shard(), one.shard());
+        assert_eq!(output_check(one), output_check(one));
+        assert_ne!(output_check(one), output_check(two));
+        assert_ne!(output_check(one), one);
+        assert_eq!(output_check(one).shard(), one.shard());
     }
 
     #[test]

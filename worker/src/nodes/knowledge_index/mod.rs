@@ -6,6 +6,8 @@
 
 mod reuse;
 
+use std::collections::HashSet;
+
 use serde_json::json;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
@@ -236,7 +238,8 @@ impl Indexing<'_> {
         let of = Generation { dataset: &self.dataset, name: &self.generation };
         patiently(|| self.store.put_vectors(of, &taken)).await?;
         let mut dimension = taken.first().map(|(_, vector)| vector.len());
-        let is_new = |segment: &&SegmentRecord| !taken.iter().any(|(at, _)| *at == segment.position);
+        let known: HashSet<u64> = taken.iter().map(|(at, _)| *at).collect();
+        let is_new = |segment: &&SegmentRecord| !known.contains(&segment.position);
         let new: Vec<SegmentRecord> = made.iter().filter(is_new).cloned().collect();
         for (number, batch) in new.chunks(BATCH).enumerate() {
             let step = format!("embed:{number}");

@@ -1,12 +1,13 @@
 //! Annotations in memory, with the behaviour of Redis.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::store::{Annotation, AnnotationAdded, Annotations, Page, StoreError};
 use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::RunId;
 use tidemill_base::limits::ANNOTATION_JOB_SECONDS;
 use tidemill_wire::annotations::{AnnotationRecord, HitRecord, JobRecord};
 
@@ -153,6 +154,14 @@ impl Annotations for MemoryStore {
             let hits = of.hits.get(id).into_iter().flat_map(|(_, hits)| hits);
             hits.skip(page.from).take(page.count).cloned().collect()
         }))
+    }
+
+    async fn forget_hits(&self, app: &str, messages: &[RunId]) -> Result<(), StoreError> {
+        let messages: BTreeSet<String> = messages.iter().map(ToString::to_string).collect();
+        self.of_app(app, |of| {
+            of.hits.values_mut().for_each(|(_, hits)| hits.retain(|hit| !messages.contains(&hit.message_id)));
+        });
+        Ok(())
     }
 
     async fn set_annotation_reply(&self, app: &str, setting: &str) -> Result<(), StoreError> {

@@ -8,10 +8,11 @@ use async_trait::async_trait;
 use super::MemoryStore;
 use crate::store::app_records::newest_first;
 use crate::store::{
-    App, AppRecords, AppVersion, ConversationRef, EndUser, Feedback, Page, REMOVED_FIELD, StoreError,
+    App, AppRecords, AppVersion, ConversationRef, EndUser, Feedback, INNER_FIELD, Page, REMOVED_FIELD,
+    StoreError,
 };
 use tidemill_base::clock::Timestamp;
-use tidemill_base::ids::RunId;
+use tidemill_base::ids::{RunId, ShardId};
 use tidemill_base::limits::FEEDBACKS_MAX;
 
 /// The records of all apps.
@@ -109,16 +110,24 @@ impl AppRecords for MemoryStore {
     }
 
     async fn forget_runs(&self, it: &ConversationRef, runs: &[RunId]) -> Result<(), StoreError> {
+        self.forget(it.shard, runs, |fields| fields.get("conversation_id") == Some(&it.id));
+        Ok(())
+    }
+
+    async fn forget_inner_runs(&self, shard: ShardId, runs: &[RunId]) -> Result<(), StoreError> {
+        self.forget(shard, runs, |fields| fields.contains_key(INNER_FIELD));
+        Ok(())
+    }
+}
+
+impl MemoryStore {
+    fn forget(&self, shard: ShardId, runs: &[RunId], is_meant: impl Fn(&HashMap<String, String>) -> bool) {
         let mut space = self.inner.lock();
-        let shard = space.shard(it.shard);
+        let shard = space.shard(shard);
         for run in runs {
-            let known = shard.runs.get_mut(run);
-            let Some(known) = known.filter(|run| run.fields.get("conversation_id") == Some(&it.id)) else {
-                continue;
-            };
+            let Some(known) = shard.runs.get_mut(run).filter(|run| is_meant(&run.fields)) else { continue };
             known.fields.insert(REMOVED_FIELD.into(), "1".into());
             known.ended_at = known.ended_at.map(|_| Timestamp::from_micros(0));
         }
-        Ok(())
     }
 }

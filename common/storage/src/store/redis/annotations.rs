@@ -1,6 +1,6 @@
 //! Annotations in Redis: for each app a hash of records, their order, and the keys of their questions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 
@@ -8,6 +8,7 @@ use super::RedisStore;
 use super::connection::args;
 use crate::store::redis::connection::replies::unexpected;
 use crate::store::{Annotation, AnnotationAdded, Annotations, Page, StoreError};
+use tidemill_base::ids::RunId;
 use tidemill_base::limits::ANNOTATION_JOB_SECONDS;
 use tidemill_wire::annotations::{AnnotationRecord, HitRecord, JobRecord, read, text};
 
@@ -55,6 +56,38 @@ impl RedisStore {
     }
 }
 
+impl RedisStore {
+    async fn forget_some_hits(&self, app: &str, messages: &[RunId]) -> Result<(), StoreError> {
+        const DOING: &str = "removing uses of annotations";
+        let index = self.keys.annotations(app, "messages");
+        let messages: Vec<String> = messages.iter().map(ToString::to_string).collect();
+        let mut command = redis::cmd("HMGET");
+        command.arg(&index).arg(&messages);
+        let annotations: Vec<Option<String>> = self.connector.ask(DOING, &command).await?;
+        let found = messages.into_iter().zip(annotations).filter_map(|(message, id)| Some((message, id?)));
+        let found: HashMap<String, String> = found.collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let mut pipe = redis::pipe();
+        for id in found.values().collect::<BTreeSet<_>>() {
+            let key = self.keys.annotation(app, "hits", id);
+            let mut command = redis::cmd("LRANGE");
+            command.arg(&key).arg(0).arg(-1);
+            let hits: Vec<String> = self.connector.ask(DOING, &command).await?;
+            let is_meant = |hit: &&String| {
+                read::<HitRecord>("a hit", hit).is_ok_and(|hit| found.contains_key(&hit.message_id))
+            };
+            for hit in hits.iter().filter(is_meant) {
+                pipe.cmd("LREM").arg(&key).arg(0).arg(hit).ignore();
+            }
+        }
+        // Last, so that a repetition finds what is left.
+        pipe.cmd("HDEL").arg(&index).arg(found.keys().collect::<Vec<_>>()).ignore();
+        self.connector.ask_all(DOING, &pipe).await
+    }
+}
+
 #[async_trait]
 impl Annotations for RedisStore {
     async fn add_annotation(
@@ -92,6 +125,7 @@ impl Annotations for RedisStore {
         let kinds = ["records", "order", "questions", "counts"];
         let mut keys: Vec<String> = kinds.iter().map(|kind| self.keys.annotations(app, kind)).collect();
         keys.push(self.keys.annotation(app, "hits", id));
+        keys.push(self.keys.annotations(app, "messages"));
         let word: String =
             self.connector.run(DOING, &self.scripts.drop_annotation, &keys, &args![id]).await?;
         match word.as_str() {
@@ -151,9 +185,10 @@ impl Annotations for RedisStore {
         kept: usize,
     ) -> Result<bool, StoreError> {
         const DOING: &str = "counting a use of an annotation";
-        let [records, counts] = ["records", "counts"].map(|kind| self.keys.annotations(app, kind));
-        let keys = [records, counts, self.keys.annotation(app, "hits", id)];
-        let args = args![id, text(hit), kept.max(1) as u64];
+        let [records, counts, messages] =
+            ["records", "counts", "messages"].map(|kind| self.keys.annotations(app, kind));
+        let keys = [records, counts, self.keys.annotation(app, "hits", id), messages];
+        let args = args![id, text(hit), kept.max(1) as u64, &hit.message_id];
         let word: String = self.connector.run(DOING, &self.scripts.hit_annotation, &keys, &args).await?;
         match word.as_str() {
             "COUNTED" => Ok(true),
@@ -170,6 +205,13 @@ impl Annotations for RedisStore {
         let hits: Vec<String> = self.connector.ask(DOING, &command).await?;
         let hit = |text: &String| read("a hit", text).map_err(|error| unexpected(DOING, error.to_string()));
         hits.iter().map(hit).collect()
+    }
+
+    async fn forget_hits(&self, app: &str, messages: &[RunId]) -> Result<(), StoreError> {
+        for some in messages.chunks(FIELDS_AT_ONCE) {
+            self.forget_some_hits(app, some).await?;
+        }
+        Ok(())
     }
 
     async fn set_annotation_reply(&self, app: &str, setting: &str) -> Result<(), StoreError> {

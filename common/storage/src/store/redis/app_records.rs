@@ -129,19 +129,28 @@ impl AppRecords for RedisStore {
     }
 
     async fn forget_runs(&self, it: &ConversationRef, runs: &[RunId]) -> Result<(), StoreError> {
+        if it.id.is_empty() { Ok(()) } else { self.forget(it.shard, &it.id, runs).await }
+    }
+
+    async fn forget_inner_runs(&self, shard: ShardId, runs: &[RunId]) -> Result<(), StoreError> {
+        self.forget(shard, "", runs).await
+    }
+}
+
+impl RedisStore {
+    /// Hides runs of this conversation, or inner runs if it is empty.
+    async fn forget(&self, shard: ShardId, conversation: &str, runs: &[RunId]) -> Result<(), StoreError> {
         for some in runs.chunks(RUNS_AT_ONCE) {
-            let mut keys = vec![self.keys.ended(it.shard)];
+            let mut keys = vec![self.keys.ended(shard)];
             keys.extend(some.iter().map(|run| self.keys.run(*run)));
-            let mut list = Vec::from(args![&it.id]);
+            let mut list = Vec::from(args![conversation]);
             list.extend(some.iter().map(|run| Arg::from(run.to_string())));
             let _: String =
                 self.connector.run("removing runs", &self.scripts.forget_runs, &keys, &list).await?;
         }
         Ok(())
     }
-}
 
-impl RedisStore {
     /// The places of a page of ratings, of all shards.
     async fn newest_ratings(&self, app: &str, page: Page) -> Result<Vec<Place>, StoreError> {
         let end = page.from.saturating_add(page.count).min(FEEDBACKS_MAX);

@@ -179,6 +179,7 @@ impl Keys {
     }
     /// A part of an app's annotations, all in one slot. `records`, hash: annotations. `order`, zset: their ids by creation
     /// (us). `questions`, hash: key of a question, and its ids. `counts`, hash: the number of uses.
+    /// `messages`, hash: id of a message that was answered, and its annotation.
     pub fn annotations(&self, app: &str, kind: &str) -> String {
         self.global(&format!("annotations:{{{app}}}:{kind}"))
     }

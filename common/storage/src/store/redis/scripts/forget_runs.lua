@@ -1,13 +1,17 @@
--- forget_runs: hides runs of a removed conversation. Those that have ended are removed at the next look of the shard's
--- owner, as if they were older than all others.
+-- forget_runs: hides runs of a removed conversation, or inner runs. Those that have ended are removed at the next look
+-- of the shard's owner, as if they were older than all others.
 -- KEYS     1 ended   2… runs
--- ARGV     1 id of the conversation   2… ids of the runs
+-- ARGV     1 id of the conversation, or empty: the runs are inner runs   2… ids of the runs
 -- RETURNS  the number of runs that are hidden
--- CALLER   store/redis/app_records.rs, forget_runs
+-- CALLER   store/redis/app_records.rs, forget
 local call, K, A = redis.call, KEYS, ARGV
 local hidden = 0
+local function is_meant(run)
+  if A[1] == '' then return call('HEXISTS', run, 'inner') == 1 end
+  return call('HGET', run, 'conversation_id') == A[1]
+end
 for i = 2, #K do
-  if call('HGET', K[i], 'conversation_id') == A[1] then
+  if is_meant(K[i]) then
     call('HSET', K[i], 'removed', '1')
     call('ZADD', K[1], 'XX', '0', A[i])
     hidden = hidden + 1
