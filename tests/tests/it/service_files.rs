@@ -406,9 +406,10 @@ async fn a_forged_file_of_another_app_or_user_is_refused() {
     (stolen["related_id"], stolen["reference"]) = (file["upload_file_id"].clone(), Json::Null);
     stolen["url"] = Json::Null;
     let own = uploaded(&thief, "eve", "own.txt").await;
-    let shown = run(&thief, "eve", json!({"f": own, "more": stolen})).await;
-    assert_eq!(shown.status, 200, "{}", shown.text);
-    assert_eq!(shown.body["data"]["outputs"]["more"]["url"], Json::Null, "{}", shown.text);
+    let shown = run(&thief, "eve", json!({"f": own, "more": {"deep": [stolen]}})).await;
+    let shown_file = &shown.body["data"]["outputs"]["more"]["deep"][0];
+    assert_eq!(shown_file["filename"], "tide.txt", "{}", shown.text);
+    assert_eq!(shown_file["url"], Json::Null, "{}", shown.text);
     let refused = run(&app, "ann", json!({"f": stolen})).await;
     assert!(refused.text.contains("File validation failed for file: tide.txt"), "{}", refused.text);
 
@@ -420,10 +421,12 @@ async fn a_forged_file_of_another_app_or_user_is_refused() {
     // A type that is two types would be shown as the second.
     let mut page = with("mime_type", json!("image/png,text/html"));
     page["url"] = Json::Null;
-    let shown = run(&app, "ann", json!({"f": file, "more": page})).await;
-    let shown = opened(&system.client, &shown.body["data"]["outputs"]["more"]["url"]).await;
+    let shown = run(&app, "ann", json!({"f": page})).await;
+    let url = &shown.body["data"]["outputs"]["f"]["url"];
+    assert!(url.is_string(), "{}", shown.text);
+    let shown = opened(&system.client, url).await;
     assert_eq!(shown.text.as_bytes(), TIDE);
-    assert_eq!(shown.headers["content-type"], "application/octet-stream");
+    assert_eq!(shown.headers["content-type"], "text/plain");
     assert!(shown.headers.contains_key("content-security-policy"));
 
     // A file object is checked by the rules of its field, too.
@@ -466,7 +469,13 @@ async fn a_file_object_that_code_makes_opens_no_file_of_another_app() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_moderated_run_gets_a_file_of_the_users_earlier_run() {
-    let system = &fleet(&[("features.moderation_openai_model", "openai/omni-moderation-latest")]).await;
+    let model = llm::rules(json!([{"match": {}, "reply": "x"}])).await;
+    let settings = [
+        ("files.url", "place"),
+        ("scheduler.upload_bytes_max", "40"),
+        ("features.moderation_openai_model", "openai/omni-moderation-latest"),
+    ];
+    let system = &system(&settings, &model).await;
     let config = json!({"inputs_config": {"enabled": true, "preset_response": "No."},
         "outputs_config": {"enabled": false, "preset_response": ""}});
     let features =
