@@ -135,6 +135,19 @@ impl Submitter {
     pub(crate) async fn inner(&self, inner: Inner) -> Result<InnerEnd, InnerError> {
         let Inner { purpose, wait_max, setting, .. } = inner;
         let until = Instant::now() + wait_max;
+        let run = self.begin_inner(inner).await?;
+        match tokio::time::timeout_at(until, self.ended(run)).await {
+            Ok(record) => self.end_of(record?).await,
+            Err(_) => Err(InnerError::Late { purpose, seconds: wait_max.as_secs(), setting }),
+        }
+    }
+
+    /// Begins to run a built-in file on the workers.
+    ///
+    /// # Errors
+    /// [`InnerError::Submit`].
+    pub(crate) async fn begin_inner(&self, inner: Inner) -> Result<RunId, InnerError> {
+        let Inner { purpose, wait_max, .. } = inner;
         let workflow = match self.built_in.find(&inner.file) {
             Some(known) => known,
             None => {
@@ -158,11 +171,7 @@ impl Submitter {
                 inner.inputs,
             )
         };
-        let run = self.submit(submission).await?.run;
-        match tokio::time::timeout_at(until, self.ended(run)).await {
-            Ok(record) => self.end_of(record?).await,
-            Err(_) => Err(InnerError::Late { purpose, seconds: wait_max.as_secs(), setting }),
-        }
+        Ok(self.submit(submission).await?.run)
     }
 
     /// The end of such a run if it has ended; `None` when it does not exist or goes on.
