@@ -12,6 +12,7 @@ use tidemill_common::workflows::WorkflowError;
 
 use crate::features::NO_SPEECH;
 use crate::submit::SubmitError;
+use crate::submit::gate::NoVerdict;
 use crate::submit::inner::InnerError;
 use crate::workflows::GraphError;
 
@@ -244,9 +245,18 @@ impl From<SubmitError> for ApiError {
             SubmitError::Passed => Self::new(StatusCode::CONFLICT, "schedule_passed", message),
             SubmitError::KeyTaken => Self::new(StatusCode::CONFLICT, "idempotency_conflict", message),
             SubmitError::Busy | SubmitError::QueueFull => Self::unavailable(message).because(Cause::Busy),
-            SubmitError::BlobGone | SubmitError::Uploads | SubmitError::ModerationFailed(_) => {
+            SubmitError::BlobGone | SubmitError::Uploads | SubmitError::ModerationFailed => {
                 Self::unavailable(message)
             }
+        }
+    }
+}
+
+impl From<NoVerdict> for ApiError {
+    fn from(error: NoVerdict) -> Self {
+        match error {
+            NoVerdict::Store(error) => error.into(),
+            NoVerdict::Late => Self::unavailable(error.to_string()),
         }
     }
 }

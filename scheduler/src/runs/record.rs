@@ -72,6 +72,14 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// The run as one under way, for readers that must not see its end yet.
+    pub(crate) fn before_its_end(mut self) -> Self {
+        self.status = RunStatus::Running;
+        self.outputs.clear();
+        (self.finished_at, self.error) = (None, None);
+        self
+    }
+
     /// Reads the fields of the run hash.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Lets a run join its chat: it becomes the newest run of the conversation, and gets the turns before it.
 
+use std::time::Duration;
+
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::crash::{self, CrashPoint};
@@ -14,6 +16,9 @@ use tidemill_common::wire::conversation::conversation_copies;
 use crate::background::turns::{SettleError, earlier_turns};
 use crate::submit::prepare::Prepared;
 use crate::submit::{Submission, SubmitError, Submitter, SystemValues, conversation, naming};
+
+/// Longest wait for the verdict of moderation about the answer before. Then the message is answered without that turn.
+const PREVIOUS_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The place of a run in its conversation.
 pub(super) struct ConversationPosition {
@@ -152,8 +157,12 @@ impl Submitter {
 
     /// Adds the turn of an earlier run, which may have ended a moment ago.
     async fn settle(&self, earlier: RunId) -> Result<(), SubmitError> {
-        match self.turns.settle(earlier, self).await {
+        match self.turns.settle(earlier, self, PREVIOUS_WAIT_MAX).await {
             Ok(()) => Ok(()),
+            Err(SettleError::Unchecked) => {
+                tracing::info!(run = %earlier, "a conversation continues without its last turn, whose answer is not checked yet");
+                Ok(())
+            }
             Err(SettleError::Store(error)) => Err(error.into()),
             Err(error @ (SettleError::Graph(_) | SettleError::Unreadable(_))) => {
                 tracing::warn!(run = %earlier, %error, "a conversation continues without a turn, which cannot be read");

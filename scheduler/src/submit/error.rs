@@ -25,9 +25,11 @@ pub enum SubmitError {
     /// Moderation flagged the inputs of a workflow; the text is the app's preset response.
     #[error("{0}")]
     Moderated(String),
-    /// The server that must check the inputs does not, so the run does not begin; the reason.
-    #[error("the inputs could not be moderated: {0}")]
-    ModerationFailed(String),
+    /// The server that must check the inputs does not, so the run does not begin. The log says why.
+    #[error(
+        "the inputs could not be checked, because the moderation service could not be reached; try again in a moment"
+    )]
+    ModerationFailed,
     /// An option that does not exist.
     #[error("unknown option {key} in {origin}{}", nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
     UnknownOption {
@@ -106,6 +108,13 @@ pub enum SubmitError {
     Snapshot(String),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl SubmitError {
+    /// True when the same submission may succeed in a moment.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Busy | Self::QueueFull | Self::OverBudget(_) | Self::BlobGone)
+    }
 }
 
 /// The error for an unknown option.

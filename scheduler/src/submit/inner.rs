@@ -146,8 +146,32 @@ impl Submitter {
     /// # Errors
     /// [`InnerError`].
     pub(crate) async fn inner(&self, inner: Inner) -> Result<InnerEnd, InnerError> {
-        let Inner { purpose, wait_max, setting, .. } = inner;
+        let Inner { purpose, wait_max, setting, run, .. } = inner;
         let until = Instant::now() + wait_max;
+        let is_once = run.is_none();
+        let run = match run {
+            Some(run) => run,
+            None => RunId::generate(self.some_shard().await?),
+        };
+        let mut after = After::new(&self.store, run, wait_max);
+        after.is_once = is_once;
+        let run = self.begin_inner(Inner { run: Some(run), ..inner }).await?;
+        match tokio::time::timeout_at(until, ended(&*self.store, run)).await {
+            Ok(record) => {
+                let record = record?;
+                after.is_over = !record.is_removed && !after.is_once;
+                self.end_of(record).await
+            }
+            Err(_) => Err(InnerError::Late { purpose, seconds: wait_max.as_secs(), setting }),
+        }
+    }
+
+    /// Begins to run a built-in file on the workers.
+    ///
+    /// # Errors
+    /// [`InnerError::Submit`].
+    pub(crate) async fn begin_inner(&self, inner: Inner) -> Result<RunId, InnerError> {
+        let Inner { purpose, wait_max, .. } = inner;
         let workflow = match self.built_in.find(&inner.file) {
             Some(known) => known,
             None => {
@@ -157,19 +181,13 @@ impl Submitter {
                 workflow
             }
         };
-        let run = match inner.run {
-            Some(run) => run,
-            None => RunId::generate(self.some_shard().await?),
-        };
-        let mut after = After::new(&self.store, run, wait_max);
-        after.is_once = inner.run.is_none();
         let deadline = u64::try_from(wait_max.as_millis()).unwrap_or(u64::MAX);
         let submission = Submission {
             user: inner.user,
             key: inner.key,
             host: vec![(FIELD, purpose.to_owned())],
             options: JsonMap::from_iter([("deadline_ms".to_owned(), deadline.into())]),
-            run: Some(run),
+            run: inner.run,
             has_files: inner.has_files,
             ..Submission::of(
                 WorkflowSource::BuiltIn(workflow),
@@ -177,15 +195,7 @@ impl Submitter {
                 inner.inputs,
             )
         };
-        let run = self.submit(submission).await?.run;
-        match tokio::time::timeout_at(until, ended(&*self.store, run)).await {
-            Ok(record) => {
-                let record = record?;
-                after.is_over = !record.is_removed && !after.is_once;
-                self.end_of(record).await
-            }
-            Err(_) => Err(InnerError::Late { purpose, seconds: wait_max.as_secs(), setting }),
-        }
+        Ok(self.submit(submission).await?.run)
     }
 
     /// Removes a run with its texts and files once it has ended, when what this returns is dropped.

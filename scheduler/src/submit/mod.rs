@@ -31,9 +31,11 @@ pub(crate) mod uploads;
 mod warnings;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, CrashPoint};
+use tidemill_common::dsl::moderation::OutputRules;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
@@ -187,7 +189,7 @@ impl Submitter {
 
     async fn create_with_files(
         &self,
-        submission: Submission,
+        mut submission: Submission,
         mut prepared: Prepared,
         run: RunId,
     ) -> Result<Submitted, SubmitError> {
@@ -198,15 +200,17 @@ impl Submitter {
             (prepared.options.inline_bytes_max, self.config.run.value_bytes_max);
         let mut blobs = BlobWriter::new(self.store.clone(), run.shard(), inline_bytes_max, value_bytes_max);
         let head = self.head(&submission, prepared, run, &mut blobs).await?;
+        let host = std::mem::take(&mut submission.host);
         let graph = &workflow.graph;
         let new = NewRun {
             id: run,
             graph: (graph.hash.to_string(), workflow.document.clone()),
             fields: wire::state::head_fields(&head, graph)
                 .into_iter()
-                .chain(submission.host)
+                .chain(host)
                 .chain(answered_by)
                 .chain(published(&submission.workflow, graph))
+                .chain(self.output_rules(&submission, graph))
                 .collect(),
             kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
@@ -285,6 +289,14 @@ impl Submitter {
         })
     }
 
+    /// The rules by which the outputs of a called run are cleaned for its caller.
+    fn output_rules(&self, submission: &Submission, graph: &Graph) -> Option<(&'static str, String)> {
+        submission.called.as_ref()?;
+        let rules = OutputRules::of(&self.workflows.moderation(&graph.features)?)?;
+        // Serialising texts cannot fail.
+        Some((OutputRules::FIELD, serde_json::to_string(&rules).unwrap_or_default()))
+    }
+
     /// The shard for a run of this conversation. An empty id stands for a new conversation.
     async fn shard_for(&self, conversation: Option<&str>) -> Result<ShardId, SubmitError> {
         match conversation {
@@ -304,12 +316,12 @@ impl Submitter {
         self.shard_for(Some(id)).await
     }
 
-    /// Adds the turn of an ended run to its conversation, unless this was done before.
+    /// Adds the turn of an ended run to its conversation, unless this was done before. Does not wait for moderation.
     ///
     /// # Errors
     /// As [`TurnSettler::settle`].
     pub async fn settle_turn(&self, run: RunId) -> Result<(), SettleError> {
-        self.turns.settle(run, self).await
+        self.turns.settle(run, self, Duration::ZERO).await
     }
 
     async fn meta(&self) -> Result<&Meta, StoreError> {

@@ -8,6 +8,7 @@ use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
 use tidemill_tests::wait::{LONG, until};
 
+use super::called::{file, tool};
 use super::{System, system};
 
 const NO: &str = "I cannot talk about that.";
@@ -243,4 +244,32 @@ async fn a_client_that_comes_back_after_the_death_of_the_scheduler_sees_the_same
     .await;
     let blocked = app.post("/v1/chat-messages", &message("bomb?", "", "blocking")).await;
     assert_eq!(blocked.body["answer"], NO, "{}", blocked.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_app_gives_to_a_workflow_that_calls_it_is_cleaned_by_its_keywords() {
+    let flow = Flow::new("start -> llm -> end").inputs(&["topic"]).prompt("llm", "{{#start.topic#}}");
+    let model = llm::rules(json!([{"match": {}, "reply": "To make a BOMB"}])).await;
+    let system = system(&[], &model).await;
+    let outputs = json!({"outputs": [{"variable": "text", "value_selector": ["llm", "text"]}]});
+    let document = moderated(&flow.with("end", outputs), "bomb", true, true);
+    let added = system.client.post("/api/v1/apps", &json!({"workflow": document.to_string()})).await;
+    let called = added.body["id"].as_str().expect("an id");
+
+    let caller = file(
+        "Caller",
+        &["name"],
+        &[("t", tool(called, "topic", "{{#start.name#}}"))],
+        &[("out", ["t", "text"])],
+    );
+    let run = async |name: &str| {
+        let run = json!({"workflow": caller, "inputs": {"name": name}, "user": "u1"});
+        system.client.ended(&system.client.submit(&run).await).await
+    };
+    let ended = run("plants").await;
+    assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    let text = ended["outputs"]["out"].as_str().unwrap_or_default();
+    assert!(text.contains(SORRY) && !text.contains("BOMB"), "{text}");
+    let refused = run("bombs").await;
+    assert!(refused["error"].as_str().unwrap_or_default().contains(NO), "{refused:#}");
 }

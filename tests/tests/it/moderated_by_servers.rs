@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value as Json, json};
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::llm;
+use tidemill_tests::wait::{LONG, until};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
@@ -58,6 +59,19 @@ async fn openai_s_moderation_checks_questions_and_answers() {
     assert_eq!(blocking.body["answer"], SORRY, "{}", blocking.text);
     let asked = model.requests().iter().filter(|call| call["path"] == "/v1/moderations").count();
     assert_eq!(asked, 4 + 3, "once for each question, and once for each answer of the workflow");
+
+    // It stays withheld when the key has spent its budget.
+    let keys = system.client.get("/api/v1/keys").await.body;
+    let id = keys["data"][0]["id"].as_str().unwrap_or_else(|| panic!("{keys:#}"));
+    let request = system.client.request(reqwest::Method::PUT, &format!("/api/v1/keys/{id}/budget"));
+    let request = request.header("content-type", "application/json").body(json!({"tokens": 1}).to_string());
+    assert_eq!(system.client.send(request).await.status, 200);
+    until("the key to be refused", LONG, async || {
+        let answer = app.post("/v1/chat-messages", &message("peace", "", "blocking")).await;
+        if answer.status == 400 { Ok(()) } else { Err(answer.text) }
+    })
+    .await;
+    assert_eq!(again(&app, run).await, withheld, "a client after that sees the same");
 }
 
 /// The requests that the extension got.
@@ -164,4 +178,64 @@ async fn an_app_whose_extension_is_not_in_the_settings_is_refused() {
     let refused = system.client.post("/api/v1/apps", &json!({"workflow": document.to_string()})).await;
     assert_eq!(refused.status, 422, "{}", refused.text);
     assert!(refused.text.contains("features.moderation_extensions"), "{}", refused.text);
+}
+
+/// A server that takes calls and never answers.
+async fn silent() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}/check", listener.local_addr().expect("it is bound"));
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            open.push(stream);
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_an_answer_is_checked_it_is_not_shown_and_no_other_request_waits() {
+    let model = llm::rules(json!([{"match": {}, "reply": "words of the model"}])).await;
+    let cluster = Cluster::start(&[("http.allow", "127.0.0.1")], Some(&model)).await;
+    let url = silent().await;
+    let settings = format!("[features.moderation_extensions.e1]\nendpoint = \"{url}\"\n");
+    std::fs::write(cluster.logs().join("tidemill.toml"), settings).expect("the folder exists");
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let mut document = moderated("api", json!({"api_based_extension_id": "e1"}));
+    let rules = &mut document["workflow"]["features"]["sensitive_word_avoidance"]["config"];
+    rules["inputs_config"] = json!({"enabled": false});
+    let app = app(&scheduler.client(), &document).await;
+
+    let ask = async |query: &str, conversation: &str| {
+        let request = app.request(reqwest::Method::POST, "/v1/chat-messages");
+        let request = request.header("content-type", "application/json");
+        app.open(request.body(message(query, conversation, "streaming").to_string())).await
+    };
+    let mut stream = ask("hi", "").await;
+    let first: Json = loop {
+        let data = stream.next().await.expect("an event").data;
+        let event = data.map(|data| serde_json::from_str::<Json>(&data).expect("events are JSON"));
+        if let Some(event) = event.filter(|event| event["conversation_id"].is_string()) {
+            break event;
+        }
+    };
+    let run = first["task_id"].as_str().expect("an id").to_owned();
+    scheduler.client().ended(&run).await;
+
+    // Far less than the limit of the check, with time for a slow machine.
+    let quick = tokio::time::timeout(std::time::Duration::from_secs(30), async {
+        let listed = said(&app, &first["conversation_id"]).await;
+        assert_eq!(listed, [("hi".to_owned(), String::new())]);
+        let detail = app.get(&format!("/v1/workflows/run/{run}")).await;
+        assert_eq!((&detail.body["status"], &detail.body["outputs"]), (&json!("running"), &json!({})));
+        let id = first["conversation_id"].as_str().expect("an id");
+        let mut next = ask("go on", id).await;
+        assert!(next.next().await.is_some(), "the next message is answered");
+        let request = app.request(reqwest::Method::DELETE, &format!("/v1/conversations/{id}"));
+        let request = request.header("content-type", "application/json");
+        let removed = app.send(request.body(json!({"user": "u1"}).to_string())).await;
+        assert_eq!(removed.status, 204, "{}", removed.text);
+    });
+    drop(stream);
+    assert!(quick.await.is_ok(), "a request waits for the moderation server");
 }

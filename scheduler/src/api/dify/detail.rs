@@ -13,6 +13,7 @@ use crate::api::request::IdInPath;
 use crate::runs::end_user;
 use crate::runs::projection::clean_outputs;
 use crate::runs::record::whole_seconds;
+use crate::submit::gate::AnswerVerdict;
 
 /// Shows a run. `inputs` is a JSON text, as on Dify.
 ///
@@ -27,11 +28,14 @@ pub async fn show(
     let record = find(&state, &app, id.run()?).await?;
     let record = record.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
     let (render, _) = renderer(&state, &record).await?;
+    let (record, withheld) = match state.submitter.verdict(&record, &render).await? {
+        AnswerVerdict::Decided(withheld) => (record, withheld),
+        AnswerVerdict::Awaited => (record.before_its_end(), None),
+    };
     let facts = facts(&state, &record, &render).await?;
     let inputs = Json::Object(facts.inputs).to_string();
     let mut outputs = record.outputs.clone();
     render.outputs(&mut outputs).await?;
-    let withheld = state.submitter.withheld(&record, &render).await?;
     clean_outputs(render.features(), withheld.as_deref(), &mut outputs);
     if let Some(links) = &facts.links {
         links.fill(outputs.values_mut());

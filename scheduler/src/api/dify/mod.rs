@@ -17,6 +17,7 @@ pub mod files;
 pub mod form;
 pub mod index;
 pub mod info;
+mod judged;
 pub mod logs;
 mod message_fields;
 mod message_files;

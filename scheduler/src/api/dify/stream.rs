@@ -16,6 +16,7 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::App;
 use tidemill_common::wire::event::{EventRecord, kind};
 
+use super::judged::{self, Judged, Judging};
 use super::replay::Replay;
 use super::snapshot::Snapshot;
 use super::spoken::{self, Speaking};
@@ -29,6 +30,7 @@ use crate::runs::projection::{Projection, Totals};
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
 use crate::stopping::{Stage, reached};
+use crate::submit::gate::AnswerVerdict;
 
 /// Events read at once.
 const PAGE: usize = 512;
@@ -64,6 +66,8 @@ pub(super) struct Stream {
     spoken_by: Arc<Graph>,
     /// The sound of the answer, which is sent after the last event.
     speaking: Option<Speaking>,
+    /// The verdict about the answer, and the entry that is shown then.
+    judging: Option<(Entry, Judging)>,
     /// True when the last frame is in `frames`.
     is_closed: bool,
     last_old: Option<EntryId>,
@@ -95,6 +99,7 @@ impl Stream {
             speaks: spoken::is_on(state, &spoken_by),
             spoken_by,
             speaking: None,
+            judging: None,
             graph,
             is_closed: false,
             last_old: None,
@@ -111,15 +116,23 @@ impl Stream {
         let (render, graph) = renderer(state, &record).await?;
         let mut projection = Projection::new(facts(state, &record, &render).await?, graph);
         projection.set_totals(Totals::of(&record));
-        projection.withhold(state.submitter.withheld(&record, &render).await?);
         if record.conversation_id.is_some() {
             gather(state, &record, &mut projection).await?;
         }
         let mut event = end_of(&record);
         render.event(&mut event).await?;
-        let frames: Vec<Bytes> =
-            projection.project(&event).iter().map(|payload| sse::dify(None, payload)).collect();
-        Ok(sse::answer(futures_util::stream::iter(frames)))
+        let frames = move |mut projection: Projection, withheld: Option<String>| {
+            projection.withhold(withheld);
+            let payloads = projection.project(&event);
+            payloads.iter().map(|payload| sse::dify(None, payload)).collect::<Vec<Bytes>>()
+        };
+        let judging = match state.submitter.verdict(&record, &render).await? {
+            AnswerVerdict::Decided(withheld) => {
+                return Ok(sse::answer(futures_util::stream::iter(frames(projection, withheld))));
+            }
+            AnswerVerdict::Awaited => judged::begin(state, &record, &render),
+        };
+        Ok(sse::answer(judged::then(state.clone(), judging, move |withheld| frames(projection, withheld))))
     }
 
     async fn next(&mut self) -> Option<Bytes> {
@@ -130,13 +143,17 @@ impl Stream {
             if self.is_closed {
                 return None;
             }
+            if self.judging.is_some() {
+                self.judge().await?;
+                continue;
+            }
             let Some(news) = self.follower.next().await else {
                 self.speak().await?;
                 continue;
             };
             match news {
                 News::Entry(entry) => {
-                    if let Err(error) = self.queue(entry).await {
+                    if let Err(error) = self.take(entry).await {
                         let run = self.record.id;
                         tracing::warn!(%run, error = error.message(), "event cannot be shown, the stream ends");
                         return None;
@@ -159,6 +176,49 @@ impl Stream {
         }
     }
 
+    /// Queues an entry, or begins to wait for the verdict that decides about it.
+    async fn take(&mut self, entry: Entry) -> Result<(), ApiError> {
+        if !entry.events.is_terminal() || !self.state.submitter.asks_about_answers(&self.graph.features) {
+            return self.queue(entry).await;
+        }
+        self.read_totals().await?;
+        self.judging = Some((entry, judged::begin(&self.state, &self.record, &self.render)));
+        Ok(())
+    }
+
+    /// Queues the entry when its verdict has come, or a ping while it is awaited. `None` when the stream ends without it.
+    async fn judge(&mut self) -> Option<()> {
+        let (_, judging) = self.judging.as_mut()?;
+        let judged = judged::next(judging, &self.state).await;
+        match judged {
+            Judged::Silence => self.frames.push_back(sse::DIFY_PING),
+            Judged::Closing => self.close(),
+            Judged::Done(verdict) => {
+                let (entry, _) = self.judging.take()?;
+                let queued = match verdict {
+                    Ok(withheld) => {
+                        self.projection.withhold(withheld);
+                        self.queue(entry).await
+                    }
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = queued {
+                    let run = self.record.id;
+                    tracing::warn!(%run, error = error.message(), "event cannot be shown, the stream ends");
+                    return None;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Ends the stream before its run's end was sent, because the process stops.
+    fn close(&mut self) {
+        // Only a comment: clients of Dify know no event for it.
+        self.frames.push_back(sse::CLOSING);
+        self.is_closed = true;
+    }
+
     async fn queue(&mut self, entry: Entry) -> Result<(), ApiError> {
         let (mut payloads, mut is_waiting) = (Vec::new(), false);
         for mut event in entry.events.records()? {
@@ -171,9 +231,6 @@ impl Stream {
             let is_pause = event.kind == kind::GRAPH_RUN_PAUSED;
             if event.is_terminal() || (is_pause && (is_sent || self.snapshot.is_some())) {
                 self.read_totals().await?;
-            }
-            if event.is_terminal() {
-                self.projection.withhold(self.state.submitter.withheld(&self.record, &self.render).await?);
             }
             if is_sent {
                 let projected = self.projection.project(&event);
@@ -229,7 +286,7 @@ impl Stream {
                 self.frames.extend(payloads.iter().map(|payload| sse::dify(None, payload)));
             }
             () = tokio::time::sleep(PING_EVERY) => self.frames.push_back(sse::DIFY_PING),
-            () = reached(Stage::Closing, &mut shutdown) => return None,
+            () = reached(Stage::Closing, &mut shutdown) => self.close(),
         }
         Some(())
     }

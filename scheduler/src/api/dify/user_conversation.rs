@@ -96,7 +96,8 @@ impl UserConversation {
         ids.flat_map(|ids| ids.split(' ')).filter_map(|id| id.parse().ok()).collect()
     }
 
-    /// Stores the turns of open runs that have ended, and returns the records of those that have not.
+    /// Stores the turns of open runs that have ended, and returns the records of those that have not, or whose answer is being
+    /// checked.
     pub(super) async fn settle(&self, state: &ApiState, app: &App) -> Result<Vec<RunRecord>, ApiError> {
         let mut under_way = Vec::new();
         for run in self.open_runs() {
@@ -107,6 +108,7 @@ impl UserConversation {
             }
             match state.submitter.settle_turn(run).await {
                 Err(SettleError::Store(error)) => return Err(error.into()),
+                Err(SettleError::Unchecked) => under_way.push(record),
                 // An unreadable turn is left out, as in the conversation itself.
                 Ok(()) | Err(SettleError::Graph(_) | SettleError::Unreadable(_)) => {}
             }

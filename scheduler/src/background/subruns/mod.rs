@@ -4,19 +4,22 @@
 //! The script that creates the run removes the order. So one order becomes one run, however many schedulers look at it,
 //! and no run when the caller has removed the order. An order that can never become a run is refused, and the caller's
 //! node gets the reason. The owner of a shard looks when a commit has stored an order, and every few seconds in any
-//! case.
+//! case. Each order is served by a task of its own, because one may have to wait for a server: moderation checks the inputs.
 
 mod order;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
+use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::{APP_NOT_FOUND, APP_NOT_PUBLISHED};
 use tidemill_common::store::{App, Refusal, Runs, StoreError, WaitingCall};
 use tidemill_common::wire::fact::between_runs;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::background::subruns::order::Order;
 use crate::shards::lease::Lease;
@@ -26,8 +29,8 @@ use crate::submit::{CalledBy, Submission, SubmitError, Submitter, SystemValues, 
 const POLL_PAUSE: Duration = Duration::from_secs(10);
 /// The pause while an order has to wait, such as when the shard is too busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
-/// Runs that are created concurrently.
-const AT_ONCE: usize = 8;
+/// Runs that are created concurrently. Most of them may wait for a server.
+const AT_ONCE: usize = 256;
 
 /// The reason why an order has not become a run.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +65,35 @@ impl From<SubmitError> for OrderError {
     }
 }
 
+/// The runs that are being created.
+#[derive(Default)]
+struct Tasks {
+    tasks: JoinSet<bool>,
+    runs: HashMap<tokio::task::Id, RunId>,
+}
+
+impl Tasks {
+    fn is_full(&self) -> bool {
+        self.runs.len() >= AT_ONCE
+    }
+
+    /// Begins to create a run, unless that has begun. The task returns true when the order is left for later.
+    fn begin(&mut self, run: RunId, task: impl Future<Output = bool> + Send + 'static) {
+        if !self.runs.values().any(|known| *known == run) {
+            let id = self.tasks.spawn(task).id();
+            self.runs.insert(id, run);
+        }
+    }
+
+    /// Waits for the end of a task. Returns true when its order is left for later, and `None` when there is no task.
+    async fn ended(&mut self) -> Option<bool> {
+        let ended = self.tasks.join_next_with_id().await?;
+        let (id, is_left) = ended.unwrap_or_else(|error| (error.id(), true));
+        self.runs.remove(&id);
+        Some(is_left)
+    }
+}
+
 /// Creates runs from orders.
 #[derive(Clone)]
 pub struct SubrunStarter {
@@ -76,34 +108,51 @@ impl SubrunStarter {
         Self { store, submitter, ordered }
     }
 
-    /// Serves the shards that this process owns, until `stop` is set.
+    /// Serves the shards that this process owns, until `stop` is set. What is being created then stays ordered.
     pub async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
+        let mut tasks = Tasks::default();
         while !*stop.borrow() {
             let shards = lease.shards();
-            let pause = match self.create_waiting(&shards).await {
-                Ok(true) => BUSY_PAUSE,
-                Ok(false) => POLL_PAUSE,
-                Err(error) => {
-                    tracing::warn!(%error, "sub-workflow runs cannot be created yet");
-                    BUSY_PAUSE
+            let looked = self.begin_waiting(&shards, &mut tasks).await;
+            let mut wake = Instant::now() + POLL_PAUSE;
+            if let Err(error) = looked {
+                tracing::warn!(%error, "sub-workflow runs cannot be created yet");
+                wake = Instant::now() + BUSY_PAUSE;
+            }
+            // A look is due early when an order was left, or when there is room for another one.
+            loop {
+                let was_full = tasks.is_full();
+                tokio::select! {
+                    _ = stop.changed() => break,
+                    () = self.ordered.notified() => break,
+                    () = tokio::time::sleep_until(wake) => break,
+                    Some(is_left) = tasks.ended() => {
+                        if is_left || was_full {
+                            wake = wake.min(Instant::now() + BUSY_PAUSE);
+                        }
+                    }
                 }
-            };
-            tokio::select! {
-                _ = stop.changed() => {}
-                () = self.ordered.notified() => {}
-                () = tokio::time::sleep(pause) => {}
             }
         }
     }
 
-    /// Returns true when an order is left for later.
-    async fn create_waiting(&self, shards: &[tidemill_common::ids::ShardId]) -> Result<bool, StoreError> {
+    /// Begins to create the runs that wait, except those that are being created.
+    async fn begin_waiting(
+        &self,
+        shards: &[tidemill_common::ids::ShardId],
+        tasks: &mut Tasks,
+    ) -> Result<(), StoreError> {
         if shards.is_empty() {
-            return Ok(false);
+            return Ok(());
         }
-        let waiting = self.store.waiting_calls(shards).await?;
-        let created = stream::iter(waiting).map(|call| self.create(call)).buffer_unordered(AT_ONCE);
-        Ok(created.fold(false, |any, left| async move { any || left }).await)
+        for call in self.store.waiting_calls(shards).await? {
+            if tasks.is_full() {
+                break;
+            }
+            let (starter, run) = (self.clone(), call.run);
+            tasks.begin(run, async move { starter.create(call).await });
+        }
+        Ok(())
     }
 
     /// Creates one run. Returns true when the order is left for later.
@@ -182,5 +231,23 @@ impl SubrunStarter {
         let is_refused = self.store.refuse_call(call, &why).await?;
         tracing::info!(run = %call.run, caller = %call.caller, reason, is_refused, "a sub-workflow run cannot be created");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_common::ids::ShardId;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_run_is_created_by_one_task_at_a_time_and_a_slow_one_delays_no_other() {
+        let (slow, quick) = (RunId::generate(ShardId(0)), RunId::generate(ShardId(0)));
+        let mut tasks = Tasks::default();
+        tasks.begin(slow, std::future::pending());
+        tasks.begin(slow, async { true });
+        tasks.begin(quick, async { false });
+        assert_eq!(tasks.ended().await, Some(false));
+        assert_eq!(tasks.runs.values().copied().collect::<Vec<_>>(), [slow]);
     }
 }

@@ -26,6 +26,7 @@ use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
 use crate::shards::lease::Lease;
 use crate::submit::Submitter;
+use crate::submit::gate::{AnswerVerdict, NoVerdict};
 use crate::workflows::{GraphError, Workflows};
 
 /// The pause between two looks for unsettled turns.
@@ -45,6 +46,9 @@ pub enum SettleError {
     /// The run cannot be read.
     #[error("the run cannot be read: {0}")]
     Unreadable(String),
+    /// Moderation has not decided about its answer yet.
+    #[error("the answer is not checked yet")]
+    Unchecked,
 }
 
 /// Settles turns.
@@ -82,14 +86,14 @@ impl TurnSettler {
         shards: &[tidemill_common::ids::ShardId],
         submitter: &Submitter,
     ) -> Result<(), StoreError> {
-        // At the same time: a turn may have to wait for the verdict of a server.
         let turns = stream::iter(self.store.unsettled(shards).await?).map(Ok);
         turns.try_for_each_concurrent(AT_ONCE, |run| self.settle_or_drop(run, submitter)).await
     }
 
     async fn settle_or_drop(&self, run: RunId, submitter: &Submitter) -> Result<(), StoreError> {
-        match self.settle(run, submitter).await {
-            Ok(()) => Ok(()),
+        match self.settle(run, submitter, Duration::ZERO).await {
+            // A turn whose answer is not checked yet is looked at in the next round.
+            Ok(()) | Err(SettleError::Unchecked) => Ok(()),
             Err(SettleError::Store(error)) => Err(error),
             Err(error) => {
                 // A later try would fail too, so the conversation continues without this turn.
@@ -100,11 +104,16 @@ impl TurnSettler {
     }
 
     /// Stores the turn of an ended run, unless this was done before. The submitter may have to ask a server whether the
-    /// answer is acceptable.
+    /// answer is acceptable, and waits so long at most.
     ///
     /// # Errors
     /// See [`SettleError`]. The call can be repeated.
-    pub async fn settle(&self, run: RunId, submitter: &Submitter) -> Result<(), SettleError> {
+    pub async fn settle(
+        &self,
+        run: RunId,
+        submitter: &Submitter,
+        wait_max: Duration,
+    ) -> Result<(), SettleError> {
         if !self.store.is_unsettled(run).await? {
             return Ok(());
         }
@@ -131,7 +140,12 @@ impl TurnSettler {
             // First, so that a crash after the turn is settled leaves nothing.
             submitter.forget_messages(&conversation, &[run]).await?;
         }
-        let turn = turn(&*self.store, &render, submitter, record).await?.to_string();
+        let withheld = match submitter.withheld_within(wait_max, &record, &render).await {
+            Ok(withheld) => withheld,
+            Err(NoVerdict::Store(error)) => return Err(error.into()),
+            Err(NoVerdict::Late) => return Err(SettleError::Unchecked),
+        };
+        let turn = turn_of(&*self.store, &render, withheld, record).await?.to_string();
         crash::pass(CrashPoint::TurnMade);
         let settling = Settling { conversation, run, turn };
         let is_kept = self.store.settle_turn(&settling).await?;
@@ -146,14 +160,36 @@ impl TurnSettler {
 }
 
 /// Builds the turn of a run from what it has shown so far. As on Dify, there is an answer once the run has ended or
-/// waits for a person. A failed run has an error and no answer.
+/// waits for a person. A failed run has an error and no answer. A run whose answer is being checked is shown as one under
+/// way.
 pub(crate) async fn turn(
     store: &dyn Runs,
     render: &Renderer,
     submitter: &Submitter,
+    record: RunRecord,
+) -> Result<Json, StoreError> {
+    match submitter.verdict(&record, render).await? {
+        AnswerVerdict::Decided(withheld) => turn_of(store, render, withheld, record).await,
+        AnswerVerdict::Awaited => turn_of(store, render, None, record.before_its_end()).await,
+    }
+}
+
+/// The text that a run has shown so far.
+pub(crate) async fn shown_text(
+    store: &dyn Runs,
+    render: &Renderer,
+    run: RunId,
+) -> Result<String, StoreError> {
+    Ok(output::so_far(store, render, run).await?.text())
+}
+
+/// The turn, with the text that replaces its answer.
+async fn turn_of(
+    store: &dyn Runs,
+    render: &Renderer,
+    withheld: Option<String>,
     mut record: RunRecord,
 ) -> Result<Json, StoreError> {
-    let withheld = submitter.withheld(&record, render).await?;
     let mut output = match record.status {
         RunStatus::Scheduled | RunStatus::Running | RunStatus::Failed => ShownOutput::default(),
         RunStatus::Paused | RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {

@@ -31,7 +31,7 @@ use crate::runs::answered::AnsweredBy;
 use crate::runs::file_links::FileLinks;
 use crate::runs::projection::chat::Gathered;
 pub use crate::runs::projection::chat::{ChatFacts, ChatFailure, Sources};
-pub(crate) use crate::runs::projection::moderated::{Moderated, clean_outputs};
+pub(crate) use crate::runs::projection::moderated::{Moderated, clean_outputs, clean_text};
 pub use crate::runs::projection::pause::FormsOfRun;
 pub use crate::runs::projection::run::Totals;
 pub use crate::runs::projection::text::ShownText;

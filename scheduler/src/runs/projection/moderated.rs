@@ -115,12 +115,7 @@ impl Moderated {
     /// Replaces each text with a keyword.
     fn clean(&self, value: &mut Json) {
         let Some(rules) = &self.rules else { return };
-        match value {
-            Json::String(text) if rules.words.are_in(text) => text.clone_from(&rules.preset),
-            Json::Array(items) => items.iter_mut().for_each(|item| self.clean(item)),
-            Json::Object(fields) => fields.values_mut().for_each(|field| self.clean(field)),
-            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
-        }
+        rules.words.clean(value, &rules.preset);
     }
 }
 
@@ -133,6 +128,14 @@ pub(crate) fn clean_outputs(features: &JsonMap, withheld: Option<&str>, outputs:
     let moderated = Moderated::of(features);
     if !moderated.is_off() {
         outputs.values_mut().for_each(|value| moderated.clean(value));
+    }
+}
+
+/// Replaces a text that keywords flag.
+pub(crate) fn clean_text(features: &JsonMap, text: &mut String) {
+    let mut moderated = Moderated::of(features);
+    if let (true, Some(rules)) = (moderated.flags_whole(text), &moderated.rules) {
+        text.clone_from(&rules.preset);
     }
 }
 

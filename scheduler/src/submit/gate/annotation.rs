@@ -9,6 +9,7 @@ use tidemill_common::machine::state::run::RunHead;
 use uuid::Uuid;
 
 use crate::runs::answered::AnsweredBy;
+use crate::runs::projection::clean_text;
 use crate::submit::annotations::{Asked, Matched};
 use crate::submit::prepare::Prepared;
 use crate::submit::{Submission, SubmitError, Submitter, WorkflowSource};
@@ -63,7 +64,8 @@ impl Submitter {
             let Some(found) = found else { return Ok(()) };
             // Ids of annotations are UUIDs.
             let Ok(id) = Uuid::try_parse(&found.annotation.id) else { return Ok(()) };
-            let answer = found.annotation.record.answer.clone();
+            let mut answer = found.annotation.record.answer.clone();
+            clean_text(&prepared.workflow.graph.features, &mut answer);
             self.answer_with(prepared, AnsweredBy::Annotation(id), answer).await?;
             prepared.annotation = Some(Box::new(found));
             Ok(())

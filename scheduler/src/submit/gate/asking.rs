@@ -13,7 +13,7 @@ use tidemill_common::value::pyrepr::str_of;
 
 use super::input::Verdict;
 use crate::submit::Submitter;
-use crate::submit::inner::{Inner, InnerError};
+use crate::submit::inner::{Inner, InnerEnd, InnerError};
 
 /// The workflow of the inner run.
 const FILE: &str = include_str!("moderation.yml");
@@ -42,27 +42,44 @@ impl Submitter {
     /// because submitting the inner run leads back here.
     pub(super) fn ask_moderation<'a>(
         &'a self,
-        by: &'a Checker,
-        asked: Asked<'a>,
-        whom: For<'a>,
+        by: &Checker,
+        asked: &Asked<'_>,
+        whom: &For<'_>,
     ) -> BoxFuture<'a, Result<Json, InnerError>> {
+        let inner = self.check(by, asked, whom);
+        Box::pin(async move { Ok(answer_of(&self.inner(inner).await?)) })
+    }
+
+    /// Begins to ask, and does not wait for the answer.
+    pub(super) fn begin_to_ask<'a>(
+        &'a self,
+        by: &Checker,
+        asked: &Asked<'_>,
+        whom: &For<'_>,
+    ) -> BoxFuture<'a, Result<RunId, InnerError>> {
+        Box::pin(self.begin_inner(self.check(by, asked, whom)))
+    }
+
+    /// The run that asks.
+    fn check(&self, by: &Checker, asked: &Asked<'_>, whom: &For<'_>) -> Inner {
         let features = &self.config.features;
-        let inner = Inner {
+        Inner {
             purpose: PURPOSE,
             file: FILE.into(),
-            inputs: JsonMap::from_iter([("order".to_owned(), order(by, &asked, whom.app, features))]),
+            inputs: JsonMap::from_iter([("order".to_owned(), order(by, asked, whom.app, features))]),
             user: whom.user.to_owned(),
             key: whom.key.map(str::to_owned),
             run: whom.run,
             has_files: false,
             wait_max: Duration::from_secs(features.moderation_seconds_max),
             setting: SETTING,
-        };
-        Box::pin(async move {
-            let end = self.inner(inner).await?;
-            Ok(end.outputs.get("result").cloned().unwrap_or_default())
-        })
+        }
     }
+}
+
+/// The answer of the server.
+pub(super) fn answer_of(end: &InnerEnd) -> Json {
+    end.outputs.get("result").cloned().unwrap_or_default()
 }
 
 /// The order for the worker.

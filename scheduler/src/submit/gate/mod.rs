@@ -11,9 +11,11 @@ mod asking;
 mod input;
 mod output;
 
+pub(crate) use self::output::{AnswerVerdict, NoVerdict};
+
 use std::sync::Arc;
 
-use tidemill_common::graph::{AppMode, GraphHash};
+use tidemill_common::graph::{AppMode, GraphHash, SimpleMode};
 use tidemill_common::value::Segment;
 use tokio::sync::OnceCell;
 
@@ -87,7 +89,9 @@ impl Submitter {
         by: AnsweredBy,
         text: String,
     ) -> Result<(), SubmitError> {
-        if prepared.workflow.graph.mode != AppMode::Chat {
+        let graph = &prepared.workflow.graph;
+        // A completion has a message, too, although it runs as a workflow.
+        if graph.mode != AppMode::Chat && graph.front.mode != Some(SimpleMode::Completion) {
             return Err(SubmitError::Moderated(text));
         }
         let preset = self.gate.preset.get_or_try_init(async || {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use tidemill_common::dsl::Document;
+use tidemill_common::dsl::moderation::OutputRules;
 use tidemill_common::machine::RunStatus;
 use tidemill_common::nodes::tool::outputs::RESERVED;
 use tidemill_common::nodes::tool::{
@@ -140,6 +141,7 @@ impl ToolRuntime for Workflows {
             return Err(ToolError::new(Stage::Tool, error));
         }
         let mut outputs = opened(&fields, journal).await?;
+        clean(&fields, &mut outputs)?;
         // The sub-workflow run is deleted before its caller, with its files.
         for value in outputs.values_mut() {
             match value {
@@ -216,6 +218,17 @@ fn usage(fields: &HashMap<String, String>) -> Usage {
         });
     }
     Usage::from_record(record.as_object().cloned().unwrap_or_default())
+}
+
+/// Cleans the outputs by the rules of the called app: its moderation also holds for workflows that call it.
+fn clean(fields: &HashMap<String, String>, outputs: &mut JsonMap) -> Result<(), ToolError> {
+    let Some(rules) = fields.get(OutputRules::FIELD) else { return Ok(()) };
+    let rules: OutputRules = serde_json::from_str(rules).map_err(|error| {
+        let reason = format!("the moderation of the sub-workflow run cannot be read: {error}");
+        ToolError::new(Stage::Read, reason)
+    })?;
+    rules.clean(outputs);
+    Ok(())
 }
 
 /// Loads the run's outputs, including blobs.

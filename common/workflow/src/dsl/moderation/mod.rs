@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use super::{Diagnostic, Problems, Severity};
 use tidemill_base::value::JsonMap;
 
-pub use rules::{Checker, Keywords, Moderation};
+pub use rules::{Checker, Keywords, Moderation, OutputRules};
 
 /// The code of all these diagnostics.
 pub const CODE: &str = "features.moderation";

@@ -1,6 +1,7 @@
 //! The rules of an app's moderation, read from its features, and the decision by keywords. Pure: the other ways of
 //! deciding ask a server, which a worker does.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::{SPELLINGS, is_on, is_true};
@@ -29,7 +30,7 @@ pub enum Checker {
 }
 
 /// Words that must not occur, in any case.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keywords(Vec<String>);
 
 impl Keywords {
@@ -44,9 +45,45 @@ impl Keywords {
         self.0.iter().any(|word| text.contains(word.as_str()))
     }
 
+    /// Replaces each text with one of them, at any depth.
+    pub fn clean(&self, value: &mut Json, by: &str) {
+        match value {
+            Json::String(text) if self.are_in(text) => by.clone_into(text),
+            Json::Array(items) => items.iter_mut().for_each(|item| self.clean(item, by)),
+            Json::Object(fields) => fields.values_mut().for_each(|field| self.clean(field, by)),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+        }
+    }
+
     /// The length of the longest one, in characters.
     pub fn chars_max(&self) -> usize {
         self.0.iter().map(|word| word.chars().count()).max().unwrap_or(0)
+    }
+}
+
+/// The rules about outputs by keywords. The hash of a run that another run has called keeps them, for the worker that gives
+/// its outputs to the caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputRules {
+    keywords: Keywords,
+    preset: String,
+}
+
+impl OutputRules {
+    /// The field of the hash.
+    pub const FIELD: &'static str = "output_rules";
+
+    /// Those of an app; `None` when keywords do not decide about its outputs.
+    pub fn of(moderation: &Moderation) -> Option<Self> {
+        let (Checker::Keywords(keywords), Some(preset)) = (&moderation.by, &moderation.outputs) else {
+            return None;
+        };
+        Some(Self { keywords: keywords.clone(), preset: preset.clone() })
+    }
+
+    /// Replaces each flagged text in the outputs.
+    pub fn clean(&self, outputs: &mut JsonMap) {
+        outputs.values_mut().for_each(|value| self.keywords.clean(value, &self.preset));
     }
 }
 
@@ -125,6 +162,19 @@ mod tests {
             assert_eq!(Keywords::read(words).are_in(text), is_flagged, "{words:?} in {text:?}");
         }
         assert_eq!(Keywords::read("ab\nçdé").chars_max(), 3);
+    }
+
+    #[test]
+    fn the_outputs_of_a_called_run_are_cleaned_by_the_keywords_that_its_hash_has() {
+        let by = Checker::Keywords(Keywords::read("bomb"));
+        let moderation = Moderation { by, inputs: None, outputs: Some("Sorry.".into()) };
+        let kept = serde_json::to_string(&OutputRules::of(&moderation).unwrap()).unwrap();
+        let rules: OutputRules = serde_json::from_str(&kept).unwrap();
+        let mut outputs = json!({"a": "BOMBS", "b": ["ok", {"c": "a bomb"}], "n": 1});
+        rules.clean(outputs.as_object_mut().unwrap());
+        assert_eq!(outputs, json!({"a": "Sorry.", "b": ["ok", {"c": "Sorry."}], "n": 1}));
+        assert_eq!(OutputRules::of(&Moderation { outputs: None, ..moderation.clone() }), None);
+        assert_eq!(OutputRules::of(&Moderation { by: Checker::OpenAi, ..moderation }), None);
     }
 
     #[test]
