@@ -1,4 +1,4 @@
-//! The limits of uploads: sizes by kind, names, extensions, and what front ends are told of them. Pure, with Dify's rules
+//! The limits of uploads: sizes by kind, names, extensions, and what `/v1/parameters` says about them. Pure, with Dify's rules
 //! and words.
 
 use axum::http::StatusCode;

@@ -38,7 +38,7 @@ const KEPT_MAX: usize = 64;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Shortest time between two looks: a model that streams sends many hints.
 const LOOKS_APART: Duration = Duration::from_millis(20);
-/// Time after its deadline in which a run that nobody waits for is still expected to end.
+/// Time after its deadline in which a run is expected to end although its caller no longer waits.
 const GRACE: Duration = Duration::from_secs(60);
 /// More files than such a run has.
 const FILES_MAX: usize = 100;

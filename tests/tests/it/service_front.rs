@@ -67,7 +67,7 @@ async fn a_page_of_any_origin_may_call_the_service_api_and_none_the_native_one()
     }
     assert_eq!(header(&stream.headers, "content-encoding"), None, "event streams are never compressed");
     let program = app.get("/v1/info").await;
-    assert_eq!(header(&program.headers, "access-control-allow-origin"), None, "nobody asked");
+    assert_eq!(header(&program.headers, "access-control-allow-origin"), None, "the program sends no Origin");
 
     let closed = asked(&stranger, Method::OPTIONS, "/api/v1/apps", &before).await;
     assert_eq!(header(&closed.headers, "access-control-allow-origin"), None, "{}", closed.text);
