@@ -123,12 +123,9 @@ const PAUSES: Facts =
 /// The facts whose step may end a node that runs.
 const ENDS_NODE: Facts =
     Facts { group: "a fact that lets the run go on, or `child`", kinds: &[F::Child], and: ADVANCING };
-/// The facts whose step may take back a queued job without ending the run. A breakpoint pauses in the step of a result.
-const TAKES_BACK: Facts = Facts {
-    group: "`pause`, or a breakpoint",
-    kinds: &[F::Pause, F::Import, F::JobSucceeded, F::JobFailed, F::Answer, F::PauseExpires, F::Resume],
-    and: &[],
-};
+/// The facts whose step may take back a queued job without ending the run. A breakpoint pauses in the step that ends its
+/// node, whatever fact that is: also a time that has run out.
+const TAKES_BACK: Facts = Facts { group: "`pause`, or a breakpoint", kinds: &[F::Pause], and: ADVANCING };
 
 /// A change of a status.
 #[derive(Debug)]
