@@ -94,23 +94,15 @@ pub async fn app(
     mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let hash = sha256_hex(bearer(request.headers())?);
-    let id_of_key = key_id(&hash);
-    let in_use = state.keys_used.uses(&id_of_key);
-    let id = state.store.app_of_key(&hash).await?.filter(|id| id != DATASETS);
-    let Some(id) = id else {
+    let key = presented(&state, request.headers()).await?;
+    let Some(id) = key.opens.as_deref().filter(|id| *id != DATASETS) else {
         return Err(state.callers.refuse(request.headers(), request.extensions()));
     };
-    let Some(app) = state.store.app(&id).await? else {
+    let Some(app) = state.store.app(id).await? else {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "The app no longer exists."));
     };
     request.extensions_mut().insert(CallingApp(Arc::new(app)));
-    request.extensions_mut().insert(CallingKey(id_of_key));
-    // Dropping the handler is as if the client had left: a run that it has started continues.
-    tokio::select! {
-        response = next.run(request) => Ok(while_valid(response, in_use)),
-        () = in_use.revoked() => Err(ApiError::unauthorized(REVOKED)),
-    }
+    pass_on(request, next, key).await
 }
 
 /// Passes on requests with a key of datasets. Keys of apps are refused, as on Dify.
@@ -119,18 +111,40 @@ pub async fn app(
 /// 401 for another key, or one that is revoked meanwhile; 429 after too many wrong ones.
 pub async fn datasets(
     State(state): State<ApiState>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let hash = sha256_hex(bearer(request.headers())?);
-    let id_of_key = key_id(&hash);
-    let in_use = state.keys_used.uses(&id_of_key);
-    if state.store.app_of_key(&hash).await?.as_deref() != Some(DATASETS) {
+    let key = presented(&state, request.headers()).await?;
+    if key.opens.as_deref() != Some(DATASETS) {
         return Err(state.callers.refuse(request.headers(), request.extensions()));
     }
-    request.extensions_mut().insert(CallingKey(id_of_key));
+    pass_on(request, next, key).await
+}
+
+/// The key of a request.
+struct Presented {
+    id: String,
+    in_use: KeyInUse,
+    /// The id of the app that it opens, or [`DATASETS`]. `None`: no such key.
+    opens: Option<String>,
+}
+
+async fn presented(state: &ApiState, headers: &HeaderMap) -> Result<Presented, ApiError> {
+    let hash = sha256_hex(bearer(headers)?);
+    let id = key_id(&hash);
+    // Before the look-up: a key that is revoked between the two ends the request.
+    let in_use = state.keys_used.uses(&id);
+    let opens = state.store.app_of_key(&hash).await?;
+    Ok(Presented { id, in_use, opens })
+}
+
+/// Passes on a request, with the id of its key, until the key is revoked.
+async fn pass_on(mut request: Request, next: Next, key: Presented) -> Result<Response, ApiError> {
+    let Presented { id, in_use, .. } = key;
+    request.extensions_mut().insert(CallingKey(id));
+    // Dropping the handler is as if the client had left: a run that it has started continues.
     tokio::select! {
-        response = next.run(request) => Ok(response),
+        response = next.run(request) => Ok(while_valid(response, in_use)),
         () = in_use.revoked() => Err(ApiError::unauthorized(REVOKED)),
     }
 }

@@ -16,8 +16,7 @@ use super::answer::{Mode, StartOutcome, begin, pause_data};
 use super::user_conversation::UserConversation;
 use super::versions::pinned;
 use super::{
-    check_chat, check_has_workflow, facts, find_any, renderer, stop, take_files, totals_so_far, truth,
-    user_of,
+    check_chat, check_has_workflow, facts, renderer, stop, take_files, totals_so_far, truth, user_of,
 };
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
@@ -94,12 +93,7 @@ pub async fn stop(
 ) -> Result<JsonBody<Json>, ApiError> {
     let user = user_of(&body.dify_object()?)?;
     check_chat(&app)?;
-    if let Ok(run) = id.run()
-        && find_any(&state, &app, run).await?.is_some_and(|record| record.user == user)
-    {
-        stop::send(&state, run).await?;
-    }
-    Ok(JsonBody(json!({"result": "success"})))
+    stop::message(&state, &app, &id, &user).await
 }
 
 fn query(map: &mut JsonMap) -> Result<String, ApiError> {

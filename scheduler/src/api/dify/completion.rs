@@ -5,12 +5,12 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::{Extension, Json as JsonBody};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use tidemill_common::graph::Graph;
 use tidemill_common::value::JsonMap;
 
 use super::answer::{Mode, StartOutcome, begin};
-use super::{chat, check_completion, find, stop, take_files, user_of};
+use super::{chat, check_completion, stop, take_files, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
@@ -74,12 +74,7 @@ pub async fn stop(
 ) -> Result<JsonBody<Json>, ApiError> {
     let user = user_of(&body.dify_object()?)?;
     check_completion(&app)?;
-    if let Ok(run) = id.run()
-        && find(&state, &app, run).await?.is_some_and(|record| record.user == user)
-    {
-        stop::send(&state, run).await?;
-    }
-    Ok(JsonBody(json!({"result": "success"})))
+    stop::message(&state, &app, &id, &user).await
 }
 
 /// The inputs with the query of the request, for the field or the prompt that takes it.
@@ -106,6 +101,7 @@ fn with_query(graph: &Graph, mut inputs: JsonMap, query: &str) -> Result<JsonMap
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use tidemill_common::graph::import;
 
     fn graph(prompt: &str, form: &str) -> Graph {

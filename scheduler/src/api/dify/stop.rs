@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
-use tidemill_common::store::RunCommand;
+use tidemill_common::store::{App, RunCommand};
 use tidemill_common::wire::fact;
 
 use super::{check_mode, find_any, user_of};
@@ -36,8 +36,26 @@ pub async fn stop(
     Ok(JsonBody(json!({"result": "success"})))
 }
 
+/// Stops the run of a message, for the user who asked. Others get the same answer, as on Dify.
+///
+/// # Errors
+/// An error of the store.
+pub(super) async fn message(
+    state: &ApiState,
+    app: &App,
+    id: &IdInPath,
+    user: &str,
+) -> Result<JsonBody<Json>, ApiError> {
+    if let Ok(run) = id.run()
+        && find_any(state, app, run).await?.is_some_and(|record| record.user == user)
+    {
+        send(state, run).await?;
+    }
+    Ok(JsonBody(json!({"result": "success"})))
+}
+
 /// Sends the command to stop to a run.
-pub(super) async fn send(state: &ApiState, run: RunId) -> Result<(), ApiError> {
+async fn send(state: &ApiState, run: RunId) -> Result<(), ApiError> {
     let command = RunCommand::new(fact::kind::STOP, fact::stop_body(STOP_REASON));
     let sent = state.store.send_command(run, &command).await?;
     tracing::info!(%run, ?sent, "stop requested");
