@@ -12,6 +12,7 @@ pub mod app;
 pub mod background;
 mod listeners;
 pub mod metrics;
+pub mod parts;
 pub mod runs;
 pub mod sealing;
 pub mod shards;
