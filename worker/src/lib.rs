@@ -13,6 +13,7 @@
 pub mod app;
 pub mod attempt;
 mod health;
+pub mod host;
 pub mod jobs;
 mod metrics;
 pub mod nodes;

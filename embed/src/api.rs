@@ -1,0 +1,81 @@
+//! Calls the scheduler's API inside the process: the same checks and answers, without a port.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use serde_json::Value as Json;
+use tower::ServiceExt;
+
+use crate::error::EmbedError;
+
+/// The API of an engine.
+#[derive(Clone)]
+pub(crate) struct Api {
+    router: Router,
+    /// The admin key; known to this process only.
+    key: String,
+}
+
+impl Api {
+    pub(crate) fn new(router: Router, key: String) -> Self {
+        Self { router, key }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Json, EmbedError> {
+        let response = self.open(Method::GET, path, None).await?;
+        json(response).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Json) -> Result<Json, EmbedError> {
+        let response = self.open(Method::POST, path, Some(body)).await?;
+        json(response).await
+    }
+
+    /// Makes a request. Its answer is a success; its body may still come.
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Json>,
+    ) -> Result<Response<Body>, EmbedError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::AUTHORIZATION, format!("Bearer {}", self.key))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body.map_or_else(Body::empty, |body| Body::from(body.to_string())))
+            .map_err(|error| EmbedError::Unreadable(error.to_string()))?;
+        let response = match self.router.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(refused(response).await)
+    }
+}
+
+async fn json(response: Response<Body>) -> Result<Json, EmbedError> {
+    if response.status() == StatusCode::NO_CONTENT {
+        return Ok(Json::Null);
+    }
+    let body = response.into_body().collect().await;
+    let body = body.map_err(|error| EmbedError::Unreadable(error.to_string()))?.to_bytes();
+    serde_json::from_slice(&body).map_err(|error| EmbedError::Unreadable(error.to_string()))
+}
+
+async fn refused(response: Response<Body>) -> EmbedError {
+    let status = response.status();
+    let body = match json(response).await {
+        Ok(body) => body,
+        Err(error) => return error,
+    };
+    let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
+    EmbedError::Refused {
+        code: Some(text("code")).filter(|code| !code.is_empty()).unwrap_or_else(|| status.to_string()),
+        message: text("message"),
+        diagnostics: body["diagnostics"].as_array().cloned().unwrap_or_default(),
+    }
+}

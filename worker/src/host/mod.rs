@@ -1,0 +1,93 @@
+//! Node executors of a host program: a Rust program that embeds the engine, or the Python package. A worker asks them
+//! before its own executors; lease, heartbeat, retries, chunks and hand-back stay the worker's.
+
+pub mod registry;
+
+use futures_util::stream::BoxStream;
+use serde_json::Value as Json;
+use tidemill_common::value::JsonMap;
+
+pub use self::registry::{Hosts, HostsError};
+
+/// Executes nodes. One executor may run many nodes at once.
+///
+/// A node is executed at least once: when its worker dies, another one executes it again, with the same
+/// [`NodeCall::execution`]. Dropping the stream cancels the execution.
+pub trait NodeExecutor: Send + Sync + 'static {
+    /// Starts one attempt. The stream's last event is [`NodeEvent::Succeeded`], [`NodeEvent::Failed`] or
+    /// [`NodeEvent::PauseRequested`]; a stream that ends without one has failed.
+    fn execute(&self, call: NodeCall) -> BoxStream<'static, NodeEvent>;
+}
+
+/// One attempt of a node: what an executor is given.
+#[derive(Debug, Clone)]
+pub struct NodeCall {
+    /// The run's id.
+    pub run: String,
+    /// The execution's id. It is the same for all attempts of a node in this place, and when a job is delivered again.
+    pub execution: String,
+    /// The number of the attempt, from 1.
+    pub attempt: u32,
+    /// The app of the run, if it has one.
+    pub app: Option<String>,
+    /// The node's id.
+    pub node: String,
+    /// The node's type, as in the file.
+    pub node_type: String,
+    /// The node's title.
+    pub title: String,
+    /// The node's `data`, as in the file.
+    pub config: JsonMap,
+    /// The values that the node reads: each declared variable by its name, each mentioned one as `node.name`, and the
+    /// parameters of a tool by theirs. Large values are loaded, secrets are open.
+    pub inputs: JsonMap,
+    /// The answer to the pause that an earlier execution of this attempt has requested.
+    pub answer: Option<Json>,
+}
+
+/// A message of an executor about the attempt that it runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NodeEvent {
+    /// It has begun. Not required.
+    Started,
+    /// A piece of an output that streams.
+    Chunk {
+        /// The name of the output.
+        output: String,
+        /// The piece.
+        text: String,
+        /// No other piece of this output follows. Not required.
+        is_final: bool,
+    },
+    /// The node has ended.
+    Succeeded(NodeOutcome),
+    /// The attempt has failed. Retries and error strategies of the node apply.
+    Failed {
+        /// The class, which error branches and `error_type` show, for example `ValueError`.
+        class: String,
+        /// The text.
+        message: String,
+    },
+    /// The run pauses until somebody answers. Then the node is executed again, with [`NodeCall::answer`].
+    PauseRequested {
+        /// Shown to the person who answers.
+        message: String,
+        /// A JSON schema of the answer; any answer fits without one.
+        schema: Option<Json>,
+    },
+}
+
+/// The result of a node that has succeeded.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NodeOutcome {
+    /// The outputs, in order.
+    pub outputs: JsonMap,
+    /// Details for the record of the run.
+    pub process_data: JsonMap,
+    /// Tokens, prices and the like, for the record; the keys are those of Dify (`total_tokens`, …).
+    pub metadata: JsonMap,
+    /// The tokens that count for the run and its budget, `(prompt, completion)`.
+    pub tokens: Option<(u64, u64)>,
+    /// The handle of the edges that the run follows; `source` if it is absent.
+    pub handle: Option<String>,
+}

@@ -1,0 +1,97 @@
+//! The table of host executors: by node id, tool provider, node type or queue.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use tidemill_common::nodes::{ExecutionType, NodeKind};
+
+use super::NodeExecutor;
+
+/// The executors of a host program. The most exact registration wins: a node's id, then the provider of its tool,
+/// then its type, then its queue. Nodes without a registration are executed by the worker itself.
+#[derive(Clone, Default)]
+pub struct Hosts {
+    nodes: HashMap<String, Arc<dyn NodeExecutor>>,
+    tools: HashMap<String, Arc<dyn NodeExecutor>>,
+    types: HashMap<NodeKind, Arc<dyn NodeExecutor>>,
+    queues: HashMap<String, Arc<dyn NodeExecutor>>,
+}
+
+/// The reason why an executor cannot be registered.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum HostsError {
+    /// No such node type.
+    #[error("there is no node type {0:?}")]
+    UnknownType(String),
+    /// Nodes of this type hold other nodes, or begin a run; the engine itself executes them.
+    #[error(
+        "nodes of type {0} are executed by the engine itself; register a node inside or after it instead"
+    )]
+    EnginesOwn(String),
+}
+
+impl Hosts {
+    /// Executes the node with this id, in every workflow.
+    #[must_use]
+    pub fn node(mut self, id: &str, executor: Arc<dyn NodeExecutor>) -> Self {
+        self.nodes.insert(id.to_owned(), executor);
+        self
+    }
+
+    /// Executes the tools of this provider (`provider_id` or `provider_name` of a `tool` node).
+    #[must_use]
+    pub fn tool(mut self, provider: &str, executor: Arc<dyn NodeExecutor>) -> Self {
+        self.tools.insert(provider.to_owned(), executor);
+        self
+    }
+
+    /// Executes all nodes of this type, named as in workflow files.
+    ///
+    /// # Errors
+    /// [`HostsError::UnknownType`], or [`HostsError::EnginesOwn`] for types that only the engine can execute.
+    pub fn node_type(mut self, name: &str, executor: Arc<dyn NodeExecutor>) -> Result<Self, HostsError> {
+        let kind = NodeKind::from_wire(name).ok_or_else(|| HostsError::UnknownType(name.to_owned()))?;
+        if is_engines_own(kind) {
+            return Err(HostsError::EnginesOwn(name.to_owned()));
+        }
+        self.types.insert(kind, executor);
+        Ok(self)
+    }
+
+    /// Executes all nodes of this queue (`tidemill: {queue: …}` in a node's data) that a host may execute.
+    #[must_use]
+    pub fn queue(mut self, name: &str, executor: Arc<dyn NodeExecutor>) -> Self {
+        self.queues.insert(name.to_owned(), executor);
+        self
+    }
+
+    /// Returns true if there is no executor.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.tools.is_empty() && self.types.is_empty() && self.queues.is_empty()
+    }
+
+    /// The queues that have an executor of their own.
+    pub fn queues(&self) -> impl Iterator<Item = &str> {
+        self.queues.keys().map(String::as_str)
+    }
+}
+
+/// True for types that hold other nodes, begin a run or end one.
+fn is_engines_own(kind: NodeKind) -> bool {
+    let execution = kind.spec().execution;
+    matches!(execution, ExecutionType::Container | ExecutionType::Root)
+        || matches!(kind, NodeKind::IterationStart | NodeKind::LoopStart | NodeKind::LoopEnd | NodeKind::End)
+}
+
+impl fmt::Debug for Hosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |map: &HashMap<String, Arc<dyn NodeExecutor>>| map.keys().cloned().collect::<Vec<_>>();
+        f.debug_struct("Hosts")
+            .field("nodes", &names(&self.nodes))
+            .field("tools", &names(&self.tools))
+            .field("types", &self.types.keys().map(|kind| kind.wire()).collect::<Vec<_>>())
+            .field("queues", &names(&self.queues))
+            .finish()
+    }
+}
