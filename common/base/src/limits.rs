@@ -163,6 +163,12 @@ pub const FEEDBACKS_MAX: usize = 10_000;
 /// Most ratings of each shard that a request for a page of ratings reads. More of one app would have to be given within one
 /// millisecond for a page to be incomplete.
 pub const FEEDBACKS_READ_MAX: usize = 500;
+/// Most versions of an app that are kept (`app_versions_max`): more than a year of weekly publishing.
+pub const APP_VERSIONS_MAX: usize = 100;
+/// Most runs of each open status that are looked at to find one that uses a version.
+pub const VERSION_RUNS_LOOKED_MAX: usize = 10_000;
+/// Most runs of apps that a request looks at to fill a page of runs in which inner runs took places.
+pub const RUNS_LOOKED_MAX: usize = 2_000;
 /// Most runs that a request for the logs of an app looks at (`logs_scanned_max`). There is no index by app, because it
 /// would cost a write at each start of a run.
 pub const LOGS_SCANNED_MAX: usize = 10_000;

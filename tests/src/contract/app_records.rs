@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::conversing::{chat, entering};
-use super::fixtures::{SHARD, created_at, ended, new_run, run_id};
+use super::fixtures::{GRAPH, SHARD, created_at, ended, new_run, run_id};
 use super::{Outcome, Subject, same};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
@@ -27,8 +27,23 @@ pub(super) async fn versions_of_an_app_stay_with_their_first_time(s: Subject) ->
     same("of another app", records.versions("other").await?, vec![])?;
     let document = async |of: &str, version: &str| records.version_document(of, version).await;
     same("a document", document("app", "one").await?, Some(app("one").document))?;
+    same("removed", records.drop_version("app", "one").await?, true)?;
+    same("once", records.drop_version("app", "one").await?, false)?;
+    same("the other one", records.versions("app").await?, vec![version("two", 2)])?;
+    same("no document", document("app", "one").await?, None)?;
     same("an unknown version", document("app", "three").await?, None)?;
-    same("of another app", document("other", "one").await?, None)
+    same("of another app", document("other", "two").await?, None)
+}
+
+pub(super) async fn the_runs_of_a_version_are_counted_until_they_are_removed(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1, 2]).await?;
+    let records = s.store().app_records();
+    let counts = async || records.runs_of_versions(&[GRAPH.to_string(), "another".to_string()]).await;
+    same("two", counts().await?, vec![2, 0])?;
+    owning.write(vec![ended(1, created_at(10))]).await?;
+    same("an ended one is kept", counts().await?, vec![2, 0])?;
+    s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?;
+    same("one is left", counts().await?, vec![1, 0])
 }
 
 pub(super) async fn a_user_is_noted_with_its_first_and_its_last_time(s: Subject) -> Outcome {

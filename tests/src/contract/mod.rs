@@ -116,6 +116,7 @@ cases! {
     },
     app_records::{
         versions_of_an_app_stay_with_their_first_time,
+        the_runs_of_a_version_are_counted_until_they_are_removed,
         a_user_is_noted_with_its_first_and_its_last_time,
         ratings_are_listed_under_their_app,
         pages_of_ratings_far_from_the_newest_are_right,

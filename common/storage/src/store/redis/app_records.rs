@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::RedisStore;
 use super::connection::{Arg, args};
 use crate::store::app_records::newest_first;
-use crate::store::{App, AppRecords, AppVersion, ConversationRef, EndUser, Feedback, Page, StoreError};
+use crate::store::{App, AppRecords, AppVersion, ConversationRef, EndUser, Feedback, Page, Runs, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{RunId, ShardId};
 
@@ -41,6 +41,33 @@ impl AppRecords for RedisStore {
         let mut command = redis::cmd("GET");
         command.arg(self.keys.app_version(app, version));
         self.connector.ask("reading a version of an app", &command).await
+    }
+
+    async fn drop_version(&self, app: &str, version: &str) -> Result<bool, StoreError> {
+        let mut pipe = redis::pipe();
+        // The document goes last: a listed version always has one.
+        pipe.cmd("HDEL").arg(self.keys.app_versions(app)).arg(version);
+        pipe.cmd("UNLINK").arg(self.keys.app_version(app, version)).ignore();
+        let (removed,): (u64,) = self.connector.ask_all("removing a version of an app", &pipe).await?;
+        Ok(removed > 0)
+    }
+
+    async fn runs_of_versions(&self, versions: &[String]) -> Result<Vec<u64>, StoreError> {
+        let mut counts = vec![0; versions.len()];
+        if versions.is_empty() {
+            return Ok(counts);
+        }
+        let shards = Runs::meta(self).await?.shards;
+        let mut pipe = redis::Pipeline::with_capacity(usize::from(shards));
+        for shard in (0..shards).map(ShardId) {
+            pipe.cmd("HMGET").arg(self.keys.graphs(shard)).arg(versions);
+        }
+        let found: Vec<Vec<Option<u64>>> =
+            self.connector.ask_all("counting the runs of versions", &pipe).await?;
+        for of_shard in found {
+            counts.iter_mut().zip(of_shard).for_each(|(sum, count)| *sum += count.unwrap_or(0));
+        }
+        Ok(counts)
     }
 
     async fn fields_of_runs(
