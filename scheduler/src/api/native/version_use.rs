@@ -38,7 +38,9 @@ pub(super) async fn uses(state: &ApiState, app: &str, versions: &[String]) -> Re
             for (run, mut fields) in piece {
                 let version =
                     fields.remove("version").filter(|_| fields.get("app").is_some_and(|of| of == app));
-                version.map(|version| by.entry(version).or_insert(run));
+                if let Some(version) = version {
+                    by.entry(version).or_insert(run);
+                }
             }
         }
         has_seen_all &= scan.has_seen_all();
