@@ -6,7 +6,8 @@ use tidemill_common::config::{Config, model_of};
 use tidemill_common::dsl::features::ServedFeatures;
 use tidemill_common::dsl::moderation::Moderation;
 use tidemill_common::dsl::{
-    Diagnostic, Document, ParseOptions, RetryReading, SealError, SealingKey, hash_of, moderation,
+    Diagnostic, Document, ParseOptions, RetryReading, SealError, SealingKey, features_place, hash_of,
+    moderation,
 };
 use tidemill_common::graph::{self, Graph, GraphHash};
 use tidemill_common::ids::ShardId;
@@ -100,7 +101,8 @@ impl Workflows {
     /// # Errors
     /// [`GraphError::Moderated`].
     pub fn check_moderation(&self, graph: &Graph) -> Result<(), GraphError> {
-        match moderation::not_served(&graph.features, &self.served) {
+        let place = features_place(graph.front.mode.is_some());
+        match moderation::not_served(&graph.features, &self.served, place) {
             Some(why) if !self.leaves_moderation_out => Err(GraphError::Moderated(Box::new(why))),
             Some(_) | None => Ok(()),
         }
@@ -108,12 +110,12 @@ impl Workflows {
 
     /// True for a workflow that enables moderation that is not served, and that the settings leave out.
     pub fn leaves_moderation_out(&self, graph: &Graph) -> bool {
-        self.leaves_moderation_out && moderation::not_served(&graph.features, &self.served).is_some()
+        self.leaves_moderation_out && moderation::is_unserved(&graph.features, &self.served)
     }
 
     /// The moderation of a workflow with these features; `None` when it has none, or none that is served.
     pub fn moderation(&self, features: &JsonMap) -> Option<Moderation> {
-        let is_left_out = || moderation::not_served(features, &self.served).is_some();
+        let is_left_out = || moderation::is_unserved(features, &self.served);
         moderation::of(features).filter(|_| !is_left_out())
     }
 

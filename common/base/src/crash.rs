@@ -43,6 +43,8 @@ places! {
     SweepBegun "scheduler.sweep_begun" Scheduler "a run is about to be removed",
     SweepDone "scheduler.sweep_done" Scheduler "a run is removed",
     FilesRemoved "scheduler.files_removed" Scheduler "the files of a removed run are deleted, which is not recorded yet",
+    EarlyFilesNoted "scheduler.early_files_noted" Scheduler "it is recorded that a request brings files, they are not stored yet",
+    EarlyFilesKept "scheduler.early_files_kept" Scheduler "the files of a request are stored, their run does not exist yet",
     ReleaseBegun "scheduler.release_begun" Scheduler "at shutdown: the loops have ended, the shard is still owned",
     KeyReserved "scheduler.key_reserved" Scheduler "an idempotency key is reserved, its run does not exist yet",
     ConversationEntered "scheduler.conversation_entered" Scheduler "a run is registered as the newest of its conversation, but does not exist yet",

@@ -160,6 +160,15 @@ pub const JOBS_COUNTED_MAX: usize = 5000;
 pub const CONVERSATION_SECONDS: u64 = 30 * 24 * 3600;
 /// Most ratings of an app that are listed, on each shard and in all; the newest ones.
 pub const FEEDBACKS_MAX: usize = 10_000;
+/// Most ratings of each shard that a request for a page of ratings reads. More of one app would have to be given within one
+/// millisecond for a page to be incomplete.
+pub const FEEDBACKS_READ_MAX: usize = 500;
+/// Most versions of an app that are kept (`app_versions_max`): more than a year of weekly publishing.
+pub const APP_VERSIONS_MAX: usize = 100;
+/// Most runs of each open status that are looked at to find one that uses a version.
+pub const VERSION_RUNS_LOOKED_MAX: usize = 10_000;
+/// Most runs of apps that a request looks at to fill a page of runs in which inner runs took places.
+pub const RUNS_LOOKED_MAX: usize = 2_000;
 /// Most runs that a request for the logs of an app looks at (`logs_scanned_max`). There is no index by app, because it
 /// would cost a write at each start of a run.
 pub const LOGS_SCANNED_MAX: usize = 10_000;
@@ -260,6 +269,9 @@ pub const UPLOAD_IMAGE_BYTES_MAX: u64 = 10 * 1024 * 1024;
 pub const UPLOAD_VIDEO_BYTES_MAX: u64 = 100 * 1024 * 1024;
 /// Largest audio file that a client may upload, in bytes (`uploads.audio_bytes_max`).
 pub const UPLOAD_AUDIO_BYTES_MAX: u64 = 50 * 1024 * 1024;
+/// Time after which the files of a request that became no run are removed, in seconds: much longer than any request
+/// takes.
+pub const EARLY_FILES_SECONDS: u64 = 60 * 60;
 /// Most uploads that one request names, and most runs whose files it names (`uploads.request_files_max`): each is looked up.
 pub const REQUEST_FILES_MAX: usize = 100;
 /// The number of files that front ends offer for a list of files (`uploads.workflow_files_max`). Dify's default.

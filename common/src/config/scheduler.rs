@@ -80,6 +80,9 @@ pub struct SchedulerConfig {
     pub remote_files_max: usize,
     /// Most runs that a request for the logs of an app looks at.
     pub logs_scanned_max: usize,
+    /// Most versions of an app that are kept to be pinned; 0: no limit. The current one, the one before it and those of open
+    /// runs stay in any case.
+    pub app_versions_max: usize,
     /// JSON bodies of responses from this size on are compressed, if the client accepts gzip, in bytes; 0: none is. Event
     /// streams never are.
     pub gzip_bytes_min: usize,
@@ -129,6 +132,7 @@ impl Default for SchedulerConfig {
             remote_files_ms: limits::REMOTE_FILES_MS,
             remote_files_max: limits::REMOTE_FILES_MAX,
             logs_scanned_max: limits::LOGS_SCANNED_MAX,
+            app_versions_max: limits::APP_VERSIONS_MAX,
             gzip_bytes_min: limits::GZIP_BYTES_MIN,
         }
     }

@@ -148,6 +148,7 @@ fn native_routes() -> Router<ApiState> {
         .route("/apps", post(native::apps::register).get(native::apps::list))
         .route("/apps/{id}", get(native::apps::show))
         .route("/apps/{id}/versions", get(native::versions::list))
+        .route("/apps/{id}/versions/{version}", delete(native::versions::remove))
         .route("/apps/{id}/keys", post(native::keys::add).get(native::keys::of_app))
         .route("/dead", get(native::dead::list))
         .route("/dead/retry", post(native::dead_bulk::retry))

@@ -21,7 +21,7 @@ use super::upload_limits::{Limit, limit_of, too_large};
 use crate::background::uploads::first_kept;
 use crate::submit::{SubmitError, USER_CHARS_MAX};
 
-/// All datasets, among the owners of uploads. No app has an id with this sign.
+/// All datasets, among the payers of uploads.
 const DATASETS: &str = "datasets:";
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 /// The longest time for which counts of quotas are kept: a hundred years.
@@ -57,13 +57,18 @@ pub(super) struct Payer {
 impl Payer {
     /// The app and the user of an upload; `None` for uploads of no app, which are the admin's.
     pub(super) fn of(upload: &Upload) -> Option<Self> {
-        Some(Self { app: upload.app.clone()?, user: upload.user.clone() })
+        Some(Self { app: name_of_app(upload.app.as_deref()?), user: upload.user.clone() })
     }
 
     /// A dataset. All datasets together have the quota of an app, each of them that of a user.
     pub(super) fn of_dataset(id: &str) -> Self {
         Self { app: DATASETS.into(), user: id.into() }
     }
+}
+
+/// The name under which an app pays for its uploads: its id. An id that could be the name of another payer is marked.
+fn name_of_app(id: &str) -> String {
+    if id.contains(':') { format!("app:{id}") } else { id.to_owned() }
 }
 
 impl Drop for Held {
@@ -301,6 +306,17 @@ mod tests {
         assert_eq!((counted.first_day.as_str(), counted.keep_seconds), ("", 0));
         (config.uploads.app_bytes_max, config.uploads.user_bytes_max) = (0, 0);
         assert_eq!(charge(&config), None);
+    }
+
+    #[test]
+    fn no_id_of_an_app_pays_from_the_quota_of_datasets_or_of_another_app() {
+        let names: Vec<String> =
+            ["a", "datasets", "datasets:", "app:datasets:", "app:a"].into_iter().map(name_of_app).collect();
+        assert_eq!(names[0], "a", "as it was counted before");
+        for (at, name) in names.iter().enumerate() {
+            assert_ne!(*name, Payer::of_dataset("d").app);
+            assert!(!names[..at].contains(name), "{name}");
+        }
     }
 
     #[tokio::test]

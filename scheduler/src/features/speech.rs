@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use tidemill_common::config::{Config, NamedModel, model_of};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::dsl::features::TEXT_TO_SPEECH;
 use tidemill_common::files::{self, FilesError};
 use tidemill_common::ids::RunId;
@@ -77,7 +78,9 @@ pub(crate) async fn to_text(
     let mut after = submitter.once(run, wait_max(config));
     after.files = Some(place.clone());
     let filename = file_name(&recording.mime_type);
+    submitter.note_early_files(run).await.map_err(InnerError::from)?;
     let reference = place.keep(&run, recording.bytes).await?;
+    crash::pass(CrashPoint::EarlyFilesKept);
     let order = json!({"reference": reference, "filename": filename, "mime_type": recording.mime_type});
     let end = submitter.inner(inner(config, (HEARS, TO_TEXT), (model, order), payer, run)).await?;
     let text = end.outputs.get("text").and_then(Json::as_str).map(str::to_owned);

@@ -2,7 +2,9 @@
 //! Open runs are never touched.
 //!
 //! Files are removed after their run. The script that removes a run notes that its files remain, and the note goes when
-//! they are removed. So a run can be removed while the file store is down, and a crash leaves no files for ever.
+//! they are removed. So a run can be removed while the file store is down, and a crash leaves no files for ever. This also
+//! holds for files that came with a request: their note is older than the files, and if there is no run an hour later, they
+//! are removed as if there had been one.
 
 use std::time::Duration;
 
@@ -96,10 +98,13 @@ impl Retention {
         }
         // Last, because it writes, and a full Redis refuses that: the removals before it make room.
         let timed = store.expire_blobs(shard, before(now, SETTLED), BLOBS_PIECE).await?;
+        let early = before(now, Duration::from_secs(limits::EARLY_FILES_SECONDS));
+        let early = store.settle_early_files(shard, early, FILES_PIECE).await?;
         let left = store.files_left(shard, FILES_PIECE).await?;
         let removed = remove_files(store, files, &left).await?;
         let are_files_left = left.len() >= FILES_PIECE && removed > 0;
-        let is_more = aged >= PIECE || evicted >= PIECE || timed >= BLOBS_PIECE || are_files_left;
+        let is_more = aged >= PIECE || evicted >= PIECE || timed >= BLOBS_PIECE;
+        let is_more = is_more || early >= FILES_PIECE || are_files_left;
         Ok(Swept { aged, evicted, files: removed, pause: if is_more { BUSY } else { QUIET } })
     }
 }

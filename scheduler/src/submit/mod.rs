@@ -153,7 +153,13 @@ impl Submitter {
         mut prepared: Prepared,
         run: RunId,
     ) -> Result<Submitted, SubmitError> {
+        if !prepared.uploads.is_empty() {
+            self.note_early_files(run).await?;
+        }
         let copies = self.uploads.adopt(&mut prepared, &run).await?;
+        if !copies.is_empty() {
+            crash::pass(CrashPoint::EarlyFilesKept);
+        }
         submission.has_files |= !copies.is_empty();
         let created = self.create_with_files(submission, prepared, run).await;
         // After a failure of the store the run may exist, and need them.

@@ -4,8 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value as Json;
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::files::{self, FilesConfig, FilesError, Upload, UploadId, Uploads};
 use tidemill_common::ids::RunId;
+use tidemill_common::store::StoreError;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, Segment};
 
 use super::{Prepared, SubmitError, Submitter};
@@ -131,6 +133,15 @@ impl Owner<'_> {
 }
 
 impl Submitter {
+    /// Notes that files will be stored for a run that does not exist yet. The process may die before it creates the run:
+    /// then they are found by this note and removed.
+    pub(crate) async fn note_early_files(&self, run: RunId) -> Result<(), StoreError> {
+        let at = self.clock.now(&*self.store).await?;
+        self.store.note_early_files(run, at).await?;
+        crash::pass(CrashPoint::EarlyFilesNoted);
+        Ok(())
+    }
+
     /// Refuses files of runs that belong to another app or user, or are gone: what a client writes into a file object
     /// gives no access. Reads nothing where no file is named.
     pub(crate) async fn check_files(

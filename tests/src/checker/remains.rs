@@ -9,7 +9,7 @@ use crate::redis::Redis;
 
 /// Keys that have no TTL, as docs/redis.md says: a key, or the beginning of one. `{n}` stands for any shard. Keys of
 /// runs that have not ended are missing here, because at the end every run has ended.
-const LIVES_ON: [&str; 27] = [
+const LIVES_ON: [&str; 28] = [
     "tm:meta",
     "tm:queues",
     "tm:knowing:3",
@@ -30,6 +30,7 @@ const LIVES_ON: [&str; 27] = [
     "tm:{n}:runs:*",
     "tm:{n}:ended",
     "tm:{n}:expired",
+    "tm:{n}:files_early",
     "tm:{n}:graph:*",
     "tm:{n}:graphs",
     "tm:{n}:conversation:*",

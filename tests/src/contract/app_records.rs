@@ -1,11 +1,14 @@
 //! Records of apps: versions stay, users are noted, ratings are listed under their app, and runs of a removed
 //! conversation go.
 
+use std::time::Duration;
+
 use super::conversing::{chat, entering};
-use super::fixtures::{SHARD, created_at, ended, new_run, run_id};
+use super::fixtures::{GRAPH, SHARD, created_at, ended, new_run, run_id};
 use super::{Outcome, Subject, same};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
+use tidemill_common::limits;
 use tidemill_common::store::{App, AppVersion, EndUser, INNER_FIELD, Page, REMOVED_FIELD, Rating};
 
 fn app(version: &str) -> App {
@@ -24,8 +27,23 @@ pub(super) async fn versions_of_an_app_stay_with_their_first_time(s: Subject) ->
     same("of another app", records.versions("other").await?, vec![])?;
     let document = async |of: &str, version: &str| records.version_document(of, version).await;
     same("a document", document("app", "one").await?, Some(app("one").document))?;
+    same("removed", records.drop_version("app", "one").await?, true)?;
+    same("once", records.drop_version("app", "one").await?, false)?;
+    same("the other one", records.versions("app").await?, vec![version("two", 2)])?;
+    same("no document", document("app", "one").await?, None)?;
     same("an unknown version", document("app", "three").await?, None)?;
-    same("of another app", document("other", "one").await?, None)
+    same("of another app", document("other", "two").await?, None)
+}
+
+pub(super) async fn the_runs_of_a_version_are_counted_until_they_are_removed(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1, 2]).await?;
+    let records = s.store().app_records();
+    let counts = async || records.runs_of_versions(&[GRAPH.to_string(), "another".to_string()]).await;
+    same("two", counts().await?, vec![2, 0])?;
+    owning.write(vec![ended(1, created_at(10))]).await?;
+    same("an ended one is kept", counts().await?, vec![2, 0])?;
+    s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?;
+    same("one is left", counts().await?, vec![1, 0])
 }
 
 pub(super) async fn a_user_is_noted_with_its_first_and_its_last_time(s: Subject) -> Outcome {
@@ -70,6 +88,30 @@ pub(super) async fn ratings_are_listed_under_their_app(s: Subject) -> Outcome {
     same("without the one that was taken back", page(0, 10).await?, vec![row(1, "3")])?;
     store.drop_conversation(&chat("chat", "u")).await?;
     same("none with its conversation", page(0, 10).await?, vec![])
+}
+
+pub(super) async fn pages_of_ratings_far_from_the_newest_are_right(s: Subject) -> Outcome {
+    let (store, records) = (s.store(), s.store().app_records());
+    store.enter_conversation(&entering(1, "u", false)).await?;
+    let message = |n: usize| RunId::new(n as u64, 1, SHARD);
+    let count = limits::FEEDBACKS_READ_MAX + 120;
+    for n in 0..count {
+        let rating = Rating {
+            conversation: chat("chat", "u"),
+            message: message(n),
+            rating: Some("1".to_string()),
+            // Several have the same time.
+            at: created_at(1).plus(Duration::from_millis(n as u64 / 7 * 50)),
+        };
+        store.rate_message(&rating).await?;
+    }
+    for (from, wanted) in [(0, 10), (limits::FEEDBACKS_READ_MAX - 3, 20), (count - 4, 20), (count, 20)] {
+        let found = records.feedbacks("app", Page { from, count: wanted }).await?;
+        let found: Vec<RunId> = found.into_iter().map(|it| it.message).collect();
+        let expected: Vec<RunId> = (0..count).rev().skip(from).take(wanted).map(message).collect();
+        same("a page", found, expected)?;
+    }
+    Ok(())
 }
 
 pub(super) async fn runs_of_a_removed_conversation_are_hidden_and_removed(s: Subject) -> Outcome {

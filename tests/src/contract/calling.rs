@@ -21,7 +21,7 @@ fn made(n: u8, call: &WaitingCall) -> NewRun {
 }
 
 async fn waiting(s: &Subject) -> Result<Vec<RunId>, Broken> {
-    Ok(s.store().waiting_calls(&[SHARD]).await?.iter().map(|call| call.run).collect())
+    Ok(s.store().waiting_calls(&[SHARD], 10).await?.iter().map(|call| call.run).collect())
 }
 
 /// The kinds of the facts about a run.
@@ -35,7 +35,7 @@ pub(super) async fn an_order_becomes_one_run_and_its_end_is_reported(s: Subject)
     let store = s.store();
     same("it was never ordered", store.called(run_id(1), run_id(2)).await?, Called::Unknown)?;
     owning.write(vec![calls(&[2], &[])]).await?;
-    let call = store.waiting_calls(&[SHARD]).await?.remove(0);
+    let call = store.waiting_calls(&[SHARD], 10).await?.remove(0);
     same("what waits", (call.run, call.caller), (run_id(2), run_id(1)))?;
     same("its order", store.call_order(run_id(1), run_id(2)).await?, Some(ORDER.to_string()))?;
     same("it waits to be made", store.called(run_id(1), run_id(2)).await?, Called::Waits)?;
@@ -61,9 +61,10 @@ pub(super) async fn a_dropped_order_is_never_created_or_its_run_is_stopped(s: Su
     let mut owning = s.running(&[1]).await?;
     let store = s.store();
     owning.write(vec![calls(&[2, 3], &[])]).await?;
-    let waits = store.waiting_calls(&[SHARD]).await?;
+    let waits = store.waiting_calls(&[SHARD], 10).await?;
     let [two, three] =
         <[WaitingCall; 2]>::try_from(waits).map_err(|_| Broken::Promise("two orders wait".into()))?;
+    same("the oldest of each shard", store.waiting_calls(&[SHARD], 1).await?, vec![two.clone()])?;
     same("the first is made", store.create_run(&made(2, &two)).await?, Created::Created)?;
     owning.write(vec![calls(&[], &[2, 3])]).await?;
     same("the other is not", store.create_run(&made(3, &three)).await?, Created::Passed)?;
@@ -75,7 +76,7 @@ pub(super) async fn a_refused_order_says_why(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let store = s.store();
     owning.write(vec![calls(&[2], &[])]).await?;
-    let call = store.waiting_calls(&[SHARD]).await?.remove(0);
+    let call = store.waiting_calls(&[SHARD], 10).await?.remove(0);
     let why = Refusal { order: r#"{"app":"a","error":"app not found"}"#.into(), fact: "{}".into() };
     holds("it is refused", store.refuse_call(&call, &why).await?)?;
     holds("once", !store.refuse_call(&call, &why).await?)?;

@@ -116,8 +116,10 @@ cases! {
     },
     app_records::{
         versions_of_an_app_stay_with_their_first_time,
+        the_runs_of_a_version_are_counted_until_they_are_removed,
         a_user_is_noted_with_its_first_and_its_last_time,
         ratings_are_listed_under_their_app,
+        pages_of_ratings_far_from_the_newest_are_right,
         runs_of_a_removed_conversation_are_hidden_and_removed,
         inner_runs_are_hidden_and_removed_and_other_runs_stay,
     },
@@ -284,6 +286,7 @@ cases! {
         a_run_is_removed_with_all_its_blobs,
         only_the_owner_sweeps,
         a_removed_run_with_files_is_listed_until_they_are_deleted,
+        files_of_a_request_that_became_no_run_are_listed_to_be_deleted,
         a_graph_is_removed_with_its_last_run,
         blobs_of_ended_runs_get_a_time_to_live,
         the_store_says_how_much_memory_it_uses,

@@ -67,6 +67,23 @@ pub(super) async fn a_removed_run_with_files_is_listed_until_they_are_deleted(s:
     same("its files are gone", store.files_left(SHARD, 10).await?, vec![])
 }
 
+pub(super) async fn files_of_a_request_that_became_no_run_are_listed_to_be_deleted(s: Subject) -> Outcome {
+    s.running(&[1]).await?;
+    let store = s.store();
+    for (run, at) in [(1, 1), (2, 2), (3, 3), (4, 9)] {
+        store.note_early_files(run_id(run), created_at(at)).await?;
+    }
+    // A second try of the same request.
+    store.note_early_files(run_id(3), created_at(8)).await?;
+    same("nothing is due", store.settle_early_files(SHARD, created_at(0), 10).await?, 0)?;
+    same("no more than asked for", store.settle_early_files(SHARD, created_at(5), 1).await?, 1)?;
+    same("its run exists", store.files_left(SHARD, 10).await?, vec![])?;
+    same("the other one that is due", store.settle_early_files(SHARD, created_at(5), 10).await?, 1)?;
+    same("it has no run", store.files_left(SHARD, 10).await?, vec![run_id(2)])?;
+    same("both are settled", store.settle_early_files(SHARD, created_at(5), 10).await?, 0)?;
+    same("the newer ones, later", store.settle_early_files(SHARD, created_at(9), 10).await?, 2)
+}
+
 pub(super) async fn a_graph_is_removed_with_its_last_run(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2]).await?;
     owning.write(vec![ended(1, created_at(10)), write(2)]).await?;

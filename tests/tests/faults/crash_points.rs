@@ -167,6 +167,8 @@ fn elsewhere(place: CrashPoint) -> bool {
         CrashPoint::FilesNoted
             | CrashPoint::FileKept
             | CrashPoint::FilesRemoved
+            | CrashPoint::EarlyFilesNoted
+            | CrashPoint::EarlyFilesKept
             | CrashPoint::StepBegun
             | CrashPoint::StepMade
             | CrashPoint::StepKept

@@ -10,6 +10,7 @@ mod children;
 mod crash_points;
 mod dead;
 mod demoted;
+mod early_files;
 mod files;
 mod full;
 mod late_hooks;

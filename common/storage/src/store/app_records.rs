@@ -45,13 +45,17 @@ pub struct EndUser {
 /// The store of these records.
 #[async_trait]
 pub trait AppRecords: Send + Sync {
-    /// Keeps a version of an app as long as the app. May be repeated: the first time counts.
+    /// Keeps a version of an app until it is removed. May be repeated: the first time counts.
     async fn keep_version(&self, app: &App, at: Timestamp) -> Result<(), StoreError>;
     /// The kept versions of an app, newest first. Apps that were published by an older process may lack the current
     /// one.
     async fn versions(&self, app: &str) -> Result<Vec<AppVersion>, StoreError>;
     /// The document of a kept version.
     async fn version_document(&self, app: &str, version: &str) -> Result<Option<String>, StoreError>;
+    /// Removes a kept version; `false` when it is not kept.
+    async fn drop_version(&self, app: &str, version: &str) -> Result<bool, StoreError>;
+    /// The number of kept runs of each of these versions, of all apps.
+    async fn runs_of_versions(&self, versions: &[String]) -> Result<Vec<u64>, StoreError>;
     /// Some fields of each run, in the order of the runs; those that a run lacks are left out.
     async fn fields_of_runs(
         &self,

@@ -275,8 +275,8 @@ pub trait Runs: Send + Sync {
         id: &str,
         messages: &[String],
     ) -> Result<Vec<Option<String>>, StoreError>;
-    /// Ordered sub-workflow runs of these shards: some of each, the oldest order first.
-    async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError>;
+    /// Ordered sub-workflow runs of these shards: at most `most` of each, the oldest order first.
+    async fn waiting_calls(&self, shards: &[ShardId], most: usize) -> Result<Vec<WaitingCall>, StoreError>;
     /// The order of a sub-workflow run as JSON; `None` when it was never ordered.
     async fn call_order(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError>;
     /// Some sub-workflow runs of a run with their orders, and the total number.
@@ -289,6 +289,9 @@ pub trait Runs: Send + Sync {
     async fn refund_upload(&self, it: &UploadCharge) -> Result<(), StoreError>;
     /// Notes that a run has files, before the first of them is stored; `false` when the run does not exist.
     async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError>;
+    /// Notes, before the files of a request are stored, that this run will have them. If it does not exist some time later,
+    /// [`Shards::settle_early_files`](super::Shards::settle_early_files) lets them be removed.
+    async fn note_early_files(&self, run: RunId, at: Timestamp) -> Result<(), StoreError>;
     /// The namespace's secret for form tokens: the first call stores `fresh`, later calls return it.
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError>;
     /// The namespace's salt for sealing secrets: the first call stores `fresh`, later calls return it.

@@ -207,6 +207,14 @@ pub trait Shards: Send + Sync {
         ended_before: Timestamp,
         count: usize,
     ) -> Result<usize, StoreError>;
+    /// Settles at most `count` notes of files that came with a request, of those that were made up to a time: the files of
+    /// a run that does not exist are listed by [`Self::files_left`] then. Returns the number of settled notes.
+    async fn settle_early_files(
+        &self,
+        shard: ShardId,
+        noted_by: Timestamp,
+        count: usize,
+    ) -> Result<usize, StoreError>;
     /// Removed runs whose files are not deleted yet: at most `count`, in no order.
     async fn files_left(&self, shard: ShardId, count: usize) -> Result<Vec<RunId>, StoreError>;
     /// Records that the files of a removed run are deleted.

@@ -149,6 +149,11 @@ pub(crate) fn parse_with_lines(
     (document, problems.into_vec(), Lines(Some(tree)))
 }
 
+/// The path of the features in a file: that of an app without a workflow, which is converted, has them in its settings.
+pub fn features_place(is_converted: bool) -> &'static str {
+    if is_converted { "model_config" } else { "workflow.features" }
+}
+
 fn document(mut root: JsonMap, options: &ParseOptions, problems: &mut Problems) -> Option<Document> {
     let converted = convert(&mut root, options.migrations, problems);
     if converted.is_none() && options.migrations == Migrations::On && simple_app::is_one(&root) {
@@ -162,8 +167,7 @@ fn document(mut root: JsonMap, options: &ParseOptions, problems: &mut Problems) 
         let features = optional_mapping(&mut app.workflow, "features", problems);
         (environment, conversation, features, optional_mapping(&mut app.workflow, "tidemill", problems))
     });
-    let place = if converted.is_some() { "model_config" } else { "workflow.features" };
-    problems.within(place, |problems| {
+    problems.within(features_place(converted.is_some()), |problems| {
         moderation::warn(&features, problems);
         features::warn(&features, options.served, problems);
     });

@@ -9,7 +9,7 @@ use crate::dsl::{Document, features, moderation};
 const MODERATION: &str = "sensitive_word_avoidance";
 
 pub(super) fn find(document: &Document, found: &mut Found) {
-    if moderation::not_served(&document.features, &moderation::Served::default()).is_some() {
+    if moderation::is_unserved(&document.features, &moderation::Served::default()) {
         found.add(Requirement::Feature { name: MODERATION });
     }
     for feature in features::not_served(&document.features, ServedFeatures::default()) {

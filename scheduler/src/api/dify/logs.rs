@@ -1,8 +1,8 @@
 //! `GET /v1/workflows/logs`: the runs of the app, newest first. There is no index of runs by app, so a request looks at
-//! the newest runs of all apps within its times and status, at most `scheduler.logs_scanned_max`; older ones are found
-//! with `created_at__before`.
+//! the newest runs of all apps within its times and status, at most `scheduler.logs_scanned_max`, besides those of no app;
+//! older ones are found with `created_at__before`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
@@ -23,17 +23,16 @@ use crate::api::error::ApiError;
 use crate::api::request::Params;
 use crate::runs::ids::log_uuid;
 use crate::runs::record::{RunRecord, whole_seconds};
+use crate::runs::scan::{Scan, just_after};
 
 /// The last page, as on Dify.
 const PAGE_MAX: usize = 99_999;
-/// Runs that are looked at in one read of the index.
-const SCANNED_AT_ONCE: usize = 500;
 /// The length of a keyword; the rest is ignored, as on Dify.
 const KEYWORD_CHARS: usize = 30;
 /// The statuses that a request may name, as on Dify.
 const STATUSES: [RunStatus; 3] = [RunStatus::Succeeded, RunStatus::Failed, RunStatus::Stopped];
 /// The fields that decide whether a run is listed.
-const LOOKED_AT: [&str; 5] = ["app", "user", "caller", REMOVED_FIELD, "created_at"];
+const LOOKED_AT: [&str; 4] = ["app", "user", "caller", REMOVED_FIELD];
 /// The fields in which a keyword is searched, and the version that says whether answers are moderated. They are read of
 /// runs that are listed without it.
 const SEARCHED: [&str; 4] = ["user", "inputs", "outputs", "version"];
@@ -51,7 +50,7 @@ pub async fn list(
     let (page, limit) = (number_in(&params, "page", 1, PAGE_MAX)?, limit_in(&params)?);
     // Dify writes these logs only for workflows.
     let found = match check_mode(&app) {
-        Ok(()) => scan(&state, &app, &filter).await?,
+        Ok(()) => search_all(&state, &app, &filter).await?,
         Err(_) => Vec::new(),
     };
     let from = (page - 1).saturating_mul(limit);
@@ -159,44 +158,24 @@ fn are_outputs_moderated(features: &JsonMap) -> bool {
 }
 
 /// The wanted runs among those that may be looked at, newest first.
-async fn scan(state: &ApiState, app: &App, filter: &Filter) -> Result<Vec<RunId>, ApiError> {
-    let mut left = state.config.scheduler.logs_scanned_max;
-    let mut before = filter.before.map(just_after);
-    let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    while left > 0 {
-        let query = ListRuns {
-            status: filter.status,
-            before,
-            since: filter.after,
-            limit: SCANNED_AT_ONCE,
-            ..ListRuns::default()
-        };
-        let listed = state.store.list_runs(&query).await?;
-        let fresh: Vec<RunId> =
-            listed.iter().filter(|run| !seen.contains(*run)).take(left).copied().collect();
-        let fields = state.store.app_records().fields_of_runs(&fresh, &LOOKED_AT).await?;
-        left -= fresh.len();
-        let own = fresh.iter().zip(&fields).filter(|(_, fields)| filter.takes(app, fields));
-        let own: Vec<RunId> = own.map(|(run, _)| *run).collect();
+async fn search_all(state: &ApiState, app: &App, filter: &Filter) -> Result<Vec<RunId>, ApiError> {
+    let query = ListRuns {
+        status: filter.status,
+        before: filter.before.map(just_after),
+        since: filter.after,
+        ..ListRuns::default()
+    };
+    let mut scan = Scan::new(query, &LOOKED_AT, state.config.scheduler.logs_scanned_max);
+    let mut found = Vec::new();
+    while let Some(piece) = scan.next(&*state.store).await? {
+        let own = piece.into_iter().filter(|(_, fields)| filter.takes(app, fields));
+        let own: Vec<RunId> = own.map(|(run, _)| run).collect();
         found.extend(match &filter.keyword {
             Some(keyword) if !own.is_empty() => search(state, keyword, own).await?,
             Some(_) | None => own,
         });
-        let time = |fields: &HashMap<String, String>| fields.get("created_at")?.parse().ok();
-        let Some(oldest) = fields.iter().rev().find_map(time) else { break };
-        if listed.len() < SCANNED_AT_ONCE {
-            break;
-        }
-        // The next piece begins with the runs of the same time; those that were seen are passed over.
-        before = Some(just_after(Timestamp::from_micros(oldest)));
-        seen = listed.into_iter().collect();
     }
     Ok(found)
-}
-
-/// The bound of a list that includes this time.
-fn just_after(at: Timestamp) -> Timestamp {
-    Timestamp::from_micros(at.micros().saturating_add(1))
 }
 
 fn entry(app: &App, record: &RunRecord, published: Timestamp) -> Json {

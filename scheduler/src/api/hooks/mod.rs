@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use tidemill_common::clock::Timestamp;
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::files;
 use tidemill_common::ids::RunId;
 use tidemill_common::nodes::NodeData;
@@ -171,10 +172,12 @@ async fn keep(
         ApiError::unavailable("the file cannot be stored now; try again in a moment")
     };
     let place = files::open(&state.config.files).map_err(away)?;
+    state.submitter.note_early_files(*run).await?;
     let mut kept = Vec::with_capacity(uploads.len());
     for upload in uploads {
         let reference = place.keep(run, upload.bytes.clone()).await.map_err(away)?;
         kept.push((upload.name.clone(), upload.file(&reference)));
     }
+    crash::pass(CrashPoint::EarlyFilesKept);
     Ok(kept)
 }

@@ -2,6 +2,7 @@
 //! embedding models.
 
 use serde_json::{Value as Json, json};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::files::Upload;
 use tidemill_common::ids::RunId;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap};
@@ -142,14 +143,17 @@ async fn submit(state: &ApiState, run: RunId, dataset: &str, order: Order) -> Re
 
 /// Gives the run a copy of the file, and returns its reference.
 async fn adopt(state: &ApiState, upload: &Upload, run: &RunId) -> Result<String, ApiError> {
+    state.submitter.note_early_files(*run).await?;
     let adopted = match state.submitter.uploads.open() {
         Ok(place) => place.adopt(upload.id, run).await,
         Err(error) => Err(error),
     };
-    adopted.map_err(|error| {
+    let adopted = adopted.map_err(|error| {
         tracing::error!(%error, "an uploaded document cannot be used");
         ApiError::unavailable("the file cannot be read now; try again in a moment")
-    })
+    })?;
+    crash::pass(CrashPoint::EarlyFilesKept);
+    Ok(adopted)
 }
 
 /// The file object for the run.

@@ -18,7 +18,7 @@ use crate::api::error::ApiError;
 use crate::api::etag::tagged;
 use crate::api::hooks;
 use crate::api::native::submit::idempotency;
-use crate::api::native::{datasets_named, profiles_named};
+use crate::api::native::{datasets_named, profiles_named, version_use};
 use crate::api::request::{Body, IdInPath, Params};
 use crate::background::triggers::register;
 use crate::runs::ids::{app_uuid, workflow_uuid};
@@ -67,6 +67,7 @@ pub async fn register(
     };
     let key_hash = identity.key.as_ref().map(sha256_hex);
     publish(&state, &app, earlier.as_ref(), key_hash.as_deref(), &registration.changes, now).await?;
+    warnings.extend(prune(&state, &app, earlier.as_ref()).await);
     let of_triggers =
         registration.warnings.into_iter().map(|warning| json!({"severity": "warning", "message": warning}));
     warnings.extend(of_triggers.chain(of_profiles).chain(of_datasets));
@@ -144,6 +145,25 @@ async fn publish(
     records.keep_version(app, now).await?;
     tracing::info!(app = app.id, version = app.version, is_new = earlier.is_none(), "app registered");
     Ok(())
+}
+
+/// Removes old versions above the setting; says which. The new version is published, whatever happens here.
+async fn prune(state: &ApiState, app: &App, earlier: Option<&App>) -> Option<Json> {
+    let removed = match version_use::prune(state, app, earlier).await {
+        Ok(removed) => removed,
+        Err(error) => {
+            let (app, error) = (&app.id, error.message());
+            tracing::warn!(app, error, "old versions stay until the next version is published");
+            return None;
+        }
+    };
+    let max = state.config.scheduler.app_versions_max;
+    let message = format!(
+        "the app has more than {max} versions (scheduler.app_versions_max), so the oldest without open runs were removed \
+         and can no longer be pinned: {}",
+        removed.join(", ")
+    );
+    (!removed.is_empty()).then(|| json!({"severity": "warning", "message": message}))
 }
 
 fn answer(app: &App, key: Option<&str>, warnings: Vec<Json>) -> Json {

@@ -22,4 +22,5 @@ pub mod snapshot;
 mod spending;
 pub mod submit;
 pub mod triggers;
+mod version_use;
 pub mod versions;

@@ -6,10 +6,11 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::{Delivery, FramePath, RunId};
+use tidemill_common::limits;
 use tidemill_common::machine::state::cost::Cost;
 use tidemill_common::machine::state::run::{NodeState, NodeStatus, RunState, RunStatus};
 use tidemill_common::machine::state::warnings::Noted;
-use tidemill_common::store::ListRuns;
+use tidemill_common::store::{INNER_FIELD, ListRuns};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
 
@@ -19,41 +20,61 @@ use crate::api::native::{messages, pauses, row_values, spending};
 use crate::api::request::{IdInPath, Params};
 use crate::runs::record::{RunRecord, seconds};
 use crate::runs::render::Renderer;
+use crate::runs::scan::Scan;
 use crate::runs::waiting::{self, Waits};
 
 const LIST_DEFAULT: usize = 20;
 const LIST_MAX: usize = 100;
-
-/// Most pages that are read for one page of runs: those that Tidemill does for itself are left out.
-const PAGES_MAX: usize = 10;
 
 /// Lists runs, newest first, without those that Tidemill does for itself. `next` is the `before` of the following page.
 ///
 /// # Errors
 /// 400 for invalid parameters.
 pub async fn list(State(state): State<ApiState>, params: Params) -> Result<JsonBody<Json>, ApiError> {
-    let mut query = query(&params)?;
+    let query = query(&params)?;
     let (wanted, mut runs, mut last) = (query.limit, Vec::new(), None);
-    let mut is_full = true;
-    for _ in 0..PAGES_MAX {
-        if runs.len() >= wanted || !is_full {
-            break;
-        }
-        query.limit = wanted - runs.len();
-        let ids = state.store.list_runs(&query).await?;
-        is_full = ids.len() >= query.limit;
-        for id in ids {
-            // A run may be removed between the two reads.
-            let Some(fields) = state.store.run_fields(id).await? else { continue };
-            let run = RunRecord::read(id, &fields)?;
-            last = Some(run.created_at);
-            runs.extend((run.inner.is_none()).then_some(run));
-        }
-        query.before = last;
+    let ids = state.store.list_runs(&query).await?;
+    let mut is_more = ids.len() >= wanted;
+    for id in ids {
+        // A run may be removed between the two reads.
+        let Some(fields) = state.store.run_fields(id).await? else { continue };
+        let run = RunRecord::read(id, &fields)?;
+        last = Some(run.created_at);
+        runs.extend(run.inner.is_none().then_some(run));
     }
-    let next = last.filter(|_| is_full).map(|last| last.micros().to_string());
+    if is_more && runs.len() < wanted && last.is_some() {
+        is_more = fill(&state, ListRuns { before: last, ..query }, &mut runs, &mut last).await?;
+    }
+    let next = last.filter(|_| is_more).map(|last| last.micros().to_string());
     let data: Vec<Json> = runs.iter().map(|run| Json::Object(summary(run))).collect();
     Ok(JsonBody(json!({"data": data, "next": next})))
+}
+
+/// Fills a page in which inner runs took places. Returns true when there may be more runs after `last`, the last one that
+/// was looked at.
+async fn fill(
+    state: &ApiState,
+    query: ListRuns,
+    runs: &mut Vec<RunRecord>,
+    last: &mut Option<Timestamp>,
+) -> Result<bool, ApiError> {
+    let wanted = query.limit;
+    let mut scan = Scan::new(query, &[INNER_FIELD], limits::RUNS_LOOKED_MAX);
+    while let Some(piece) = scan.next(&*state.store).await? {
+        for (id, fields) in piece {
+            if runs.len() >= wanted {
+                return Ok(true);
+            }
+            let created_at = fields.get("created_at").and_then(|at| at.parse().ok());
+            *last = created_at.map(Timestamp::from_micros).or(*last);
+            if fields.contains_key(INNER_FIELD) {
+                continue;
+            }
+            let Some(fields) = state.store.run_fields(id).await? else { continue };
+            runs.push(RunRecord::read(id, &fields)?);
+        }
+    }
+    Ok(!scan.has_seen_all())
 }
 
 fn query(params: &Params) -> Result<ListRuns, ApiError> {

@@ -219,7 +219,7 @@ impl Runs for FakeStore {
     async fn put_key_budget(&self, _: &str, _: Option<&str>) -> Result<(), StoreError> {
         Ok(())
     }
-    async fn waiting_calls(&self, _: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
+    async fn waiting_calls(&self, _: &[ShardId], _: usize) -> Result<Vec<WaitingCall>, StoreError> {
         Ok(Vec::new())
     }
     async fn call_order(&self, _: RunId, _: RunId) -> Result<Option<String>, StoreError> {
@@ -327,6 +327,9 @@ impl Runs for FakeStore {
     }
     async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError> {
         Ok(self.lock().fields.contains_key(&run))
+    }
+    async fn note_early_files(&self, _run: RunId, _at: Timestamp) -> Result<(), StoreError> {
+        Ok(())
     }
     async fn form_secret(&self, _fresh: &str) -> Result<String, StoreError> {
         Ok("secret".into())

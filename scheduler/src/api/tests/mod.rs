@@ -11,6 +11,7 @@ mod health;
 mod hooks;
 mod hosting;
 mod keys;
+mod looking;
 mod moderation;
 mod pausing;
 mod rendering;

@@ -90,3 +90,28 @@ async fn an_app_that_was_published_earlier_is_refused_at_its_next_run() {
     assert_eq!(server.get(ADMIN, &format!("/api/v1/runs/{running}")).await.status, 200);
     assert_eq!(server.get(&text("key"), "/v1/info").await.status, 200);
 }
+
+#[tokio::test]
+async fn the_refusal_of_an_app_without_a_workflow_names_the_place_in_its_file() {
+    let chat = "
+kind: app
+version: 0.6.0
+app: {mode: chat, name: Chat}
+model_config:
+  model: {provider: openai, name: m, mode: chat, completion_params: {}}
+  pre_prompt: Answer.
+  sensitive_word_avoidance:
+    enabled: true
+    type: openai_moderation
+    config: {inputs_config: {enabled: true, preset_response: No.}}
+";
+    let before = Server::with(lenient());
+    let published = before.post(ADMIN, "/api/v1/apps", &json!({"workflow": chat})).await;
+    assert_eq!(published.status, 201, "{}", published.text);
+    let server = Server::over(config(), before.store.clone(), before.store.clone());
+    let run = json!({"app": published.json()["id"], "inputs": {}, "user": "u", "query": "hi"});
+    let refused = server.post(ADMIN, "/api/v1/runs", &run).await;
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    let path = &refused.json()["diagnostics"][0]["path"];
+    assert_eq!(path, "model_config.sensitive_word_avoidance", "{}", refused.text);
+}

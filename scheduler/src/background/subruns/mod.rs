@@ -31,6 +31,8 @@ const POLL_PAUSE: Duration = Duration::from_secs(10);
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 /// Runs that are created concurrently. Most of them may wait for a server.
 const AT_ONCE: usize = 256;
+/// Orders that one look reads of each shard besides those that may be in work already.
+const PIECE: usize = 100;
 
 /// The reason why an order has not become a run.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +77,12 @@ struct Tasks {
 impl Tasks {
     fn is_full(&self) -> bool {
         self.runs.len() >= AT_ONCE
+    }
+
+    /// The orders of each shard that a look must read, the oldest first: the orders in work stay stored until their runs
+    /// exist, so the younger ones come after them.
+    fn look(&self) -> usize {
+        self.runs.len() + PIECE
     }
 
     /// Begins to create a run, unless that has begun. The task returns true when the order is left for later.
@@ -145,7 +153,7 @@ impl SubrunStarter {
         if shards.is_empty() {
             return Ok(());
         }
-        for call in self.store.waiting_calls(shards).await? {
+        for call in self.store.waiting_calls(shards, tasks.look()).await? {
             if tasks.is_full() {
                 break;
             }
@@ -236,9 +244,47 @@ impl SubrunStarter {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use tidemill_common::clock::SystemClock;
+    use tidemill_common::config::Config;
+    use tidemill_common::graph::GraphHash;
     use tidemill_common::ids::ShardId;
+    use tidemill_common::store::memory::MemoryStore;
+    use tidemill_common::store::{Commit, Shards};
+    use tidemill_common::wire::commit::{CallsWrite, RunWrite};
 
     use super::*;
+    use crate::workflows::Workflows;
+
+    #[tokio::test]
+    async fn younger_orders_are_found_while_the_older_ones_are_in_work() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let (shard, config) = (ShardId(0), Arc::new(Config::default()));
+        let caller = RunId::generate(shard);
+        let ordered: Vec<RunId> = (0..PIECE + 5).map(|_| RunId::generate(shard)).collect();
+        let calls = CallsWrite {
+            ordered: ordered.iter().map(|run| (*run, "{}".to_owned())).collect(),
+            ..CallsWrite::default()
+        };
+        let write =
+            RunWrite { calls: Some(Box::new(calls)), ..RunWrite::nothing(caller, GraphHash("g".into())) };
+        let mut owner = store.claim(shard, "s", Duration::from_secs(5)).await.unwrap().unwrap();
+        let number = owner.claim().commit + 1;
+        owner.commit(&Commit { number, writes: vec![write], ..Commit::default() }).await.unwrap();
+
+        let workflows = Arc::new(Workflows::new(&config, None));
+        let submitter = Arc::new(Submitter::new(store.clone(), config, workflows));
+        let starter = SubrunStarter::new(store.clone(), submitter, Arc::default());
+        let mut tasks = Tasks::default();
+        for call in store.waiting_calls(&[shard], PIECE).await.unwrap() {
+            tasks.begin(call.run, std::future::pending());
+        }
+        assert_eq!(tasks.runs.len(), PIECE);
+        starter.begin_waiting(&[shard], &mut tasks).await.unwrap();
+        let begun: HashSet<RunId> = tasks.runs.values().copied().collect();
+        assert_eq!(begun, ordered.into_iter().collect());
+    }
 
     #[tokio::test]
     async fn a_run_is_created_by_one_task_at_a_time_and_a_slow_one_delays_no_other() {

@@ -49,6 +49,20 @@ impl AppRecords for MemoryStore {
         Ok(self.inner.lock().records_of_apps.versions.get(&key).map(|(_, document)| document.clone()))
     }
 
+    async fn drop_version(&self, app: &str, version: &str) -> Result<bool, StoreError> {
+        let key = (app.to_string(), version.to_string());
+        Ok(self.inner.lock().records_of_apps.versions.remove(&key).is_some())
+    }
+
+    async fn runs_of_versions(&self, versions: &[String]) -> Result<Vec<u64>, StoreError> {
+        let space = self.inner.lock();
+        let of_version = |version| {
+            let graphs = space.shards.values().filter_map(|shard| shard.graphs.get(version));
+            graphs.map(|graph| graph.runs as u64).sum()
+        };
+        Ok(versions.iter().map(of_version).collect())
+    }
+
     async fn fields_of_runs(
         &self,
         runs: &[RunId],

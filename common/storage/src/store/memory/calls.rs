@@ -40,10 +40,11 @@ pub(super) fn taken(shard: &mut Shard, call: Option<&WaitingCall>) {
     }
 }
 
-pub(super) fn waiting(shard: &Shard) -> Vec<WaitingCall> {
+pub(super) fn waiting(shard: &Shard, most: usize) -> Vec<WaitingCall> {
     shard
         .calling
         .iter()
+        .take(most)
         .map(|(since, run, caller)| WaitingCall { run: *run, caller: *caller, since: *since })
         .collect()
 }

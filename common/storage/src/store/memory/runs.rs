@@ -275,9 +275,9 @@ impl Runs for MemoryStore {
         Ok(())
     }
 
-    async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
+    async fn waiting_calls(&self, shards: &[ShardId], most: usize) -> Result<Vec<WaitingCall>, StoreError> {
         let mut space = self.inner.lock();
-        Ok(shards.iter().flat_map(|shard| calls::waiting(space.shard(*shard))).collect())
+        Ok(shards.iter().flat_map(|shard| calls::waiting(space.shard(*shard), most)).collect())
     }
 
     async fn call_order(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError> {
@@ -359,6 +359,11 @@ impl Runs for MemoryStore {
 
     async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError> {
         Ok(self.inner.lock().note_files(run))
+    }
+
+    async fn note_early_files(&self, run: RunId, at: Timestamp) -> Result<(), StoreError> {
+        self.inner.lock().shard(run.shard()).files_early.insert(run, at.millis());
+        Ok(())
     }
 
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {

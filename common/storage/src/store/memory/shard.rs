@@ -38,6 +38,8 @@ pub(super) struct Shard {
     pub(super) key_costs: BTreeMap<(String, Option<String>), KeyCost>,
     /// Ordered sub-workflow runs that are not created yet: commit, run, caller.
     pub(super) calling: BTreeSet<(u64, RunId, RunId)>,
+    /// Runs whose files were stored before the run: time of the note, ms.
+    pub(super) files_early: BTreeMap<RunId, i64>,
     /// Removed runs whose files are not deleted yet.
     pub(super) files_left: BTreeSet<RunId>,
     /// The due time of each schedule.
@@ -233,6 +235,22 @@ impl Shard {
         }
         self.expired = Some(last);
         ended.len()
+    }
+
+    /// Settles notes of files that were stored before their run.
+    pub(super) fn settle_early(&mut self, noted_by: Timestamp, count: usize) -> usize {
+        let is_due = |at: &i64| *at <= noted_by.millis();
+        let mut due: Vec<(i64, RunId)> =
+            self.files_early.iter().filter(|(_, at)| is_due(at)).map(|(run, at)| (*at, *run)).collect();
+        due.sort_unstable();
+        due.truncate(count);
+        for (_, run) in &due {
+            self.files_early.remove(run);
+            if !self.runs.contains_key(run) {
+                self.files_left.insert(*run);
+            }
+        }
+        due.len()
     }
 
     /// Removes a run with all its data.

@@ -254,6 +254,15 @@ impl Shards for MemoryStore {
         Ok(due.len())
     }
 
+    async fn settle_early_files(
+        &self,
+        shard: ShardId,
+        noted_by: Timestamp,
+        count: usize,
+    ) -> Result<usize, StoreError> {
+        Ok(self.inner.lock().shard(shard).settle_early(noted_by, count))
+    }
+
     async fn files_left(&self, shard: ShardId, count: usize) -> Result<Vec<RunId>, StoreError> {
         Ok(self.inner.lock().shard(shard).files_left.iter().take(count).copied().collect())
     }

@@ -1,4 +1,4 @@
-//! Versions, users and ratings of apps in Redis, and reads over many runs.
+//! Versions and users of apps in Redis, and reads over many runs.
 
 use std::collections::HashMap;
 
@@ -10,15 +10,9 @@ use crate::store::app_records::newest_first;
 use crate::store::{App, AppRecords, AppVersion, ConversationRef, EndUser, Feedback, Page, Runs, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{RunId, ShardId};
-use tidemill_base::limits::FEEDBACKS_MAX;
 
 /// The most runs in one command or script.
 const RUNS_AT_ONCE: usize = 100;
-/// The most tries to fill a page of ratings while entries of ratings that are gone are found.
-const PAGE_TRIES: usize = 3;
-
-/// A place in the list of ratings: time (ms), `<conversation> <message>`, shard.
-type Place = (i64, String, ShardId);
 
 #[async_trait]
 impl AppRecords for RedisStore {
@@ -49,6 +43,33 @@ impl AppRecords for RedisStore {
         self.connector.ask("reading a version of an app", &command).await
     }
 
+    async fn drop_version(&self, app: &str, version: &str) -> Result<bool, StoreError> {
+        let mut pipe = redis::pipe();
+        // The document goes last: a listed version always has one.
+        pipe.cmd("HDEL").arg(self.keys.app_versions(app)).arg(version);
+        pipe.cmd("UNLINK").arg(self.keys.app_version(app, version)).ignore();
+        let (removed,): (u64,) = self.connector.ask_all("removing a version of an app", &pipe).await?;
+        Ok(removed > 0)
+    }
+
+    async fn runs_of_versions(&self, versions: &[String]) -> Result<Vec<u64>, StoreError> {
+        let mut counts = vec![0; versions.len()];
+        if versions.is_empty() {
+            return Ok(counts);
+        }
+        let shards = Runs::meta(self).await?.shards;
+        let mut pipe = redis::Pipeline::with_capacity(usize::from(shards));
+        for shard in (0..shards).map(ShardId) {
+            pipe.cmd("HMGET").arg(self.keys.graphs(shard)).arg(versions);
+        }
+        let found: Vec<Vec<Option<u64>>> =
+            self.connector.ask_all("counting the runs of versions", &pipe).await?;
+        for of_shard in found {
+            counts.iter_mut().zip(of_shard).for_each(|(sum, count)| *sum += count.unwrap_or(0));
+        }
+        Ok(counts)
+    }
+
     async fn fields_of_runs(
         &self,
         runs: &[RunId],
@@ -70,30 +91,7 @@ impl AppRecords for RedisStore {
     }
 
     async fn feedbacks(&self, app: &str, page: Page) -> Result<Vec<Feedback>, StoreError> {
-        const DOING: &str = "listing ratings";
-        for is_last_try in (1..=PAGE_TRIES).map(|tried| tried == PAGE_TRIES) {
-            let places = self.newest_ratings(app, page).await?;
-            if places.is_empty() {
-                break;
-            }
-            let mut pipe = redis::Pipeline::with_capacity(places.len());
-            for (_, member, shard) in &places {
-                let (conversation, message) = member.split_once(' ').unwrap_or((member, ""));
-                pipe.cmd("HGET").arg(self.keys.ratings(*shard, conversation)).arg(message);
-            }
-            let ratings: Vec<Option<String>> = self.connector.ask_all(DOING, &pipe).await?;
-            let gone: Vec<&Place> =
-                places.iter().zip(&ratings).filter_map(|(at, found)| found.is_none().then_some(at)).collect();
-            self.take_off_ratings(app, &gone).await?;
-            if gone.is_empty() || is_last_try {
-                return Ok(places
-                    .iter()
-                    .zip(ratings)
-                    .filter_map(|(at, rating)| feedback(at, rating?))
-                    .collect());
-            }
-        }
-        Ok(Vec::new())
+        self.page_of_ratings(app, page).await
     }
 
     async fn note_end_user(
@@ -150,42 +148,4 @@ impl RedisStore {
         }
         Ok(())
     }
-
-    /// The places of a page of ratings, of all shards.
-    async fn newest_ratings(&self, app: &str, page: Page) -> Result<Vec<Place>, StoreError> {
-        let end = page.from.saturating_add(page.count).min(FEEDBACKS_MAX);
-        if page.from >= end {
-            return Ok(Vec::new());
-        }
-        let shards: Vec<ShardId> = (0..Runs::meta(self).await?.shards).map(ShardId).collect();
-        let mut pipe = redis::Pipeline::with_capacity(shards.len());
-        for shard in &shards {
-            pipe.cmd("ZREVRANGE").arg(self.keys.feedbacks(*shard, app)).arg(0).arg(end - 1).arg("WITHSCORES");
-        }
-        let listed: Vec<Vec<(String, f64)>> = self.connector.ask_all("listing ratings", &pipe).await?;
-        let of_shard = |(shard, of_shard): (&ShardId, Vec<(String, f64)>)| {
-            let shard = *shard;
-            of_shard.into_iter().map(move |(member, at)| (at as i64, member, shard)).collect::<Vec<Place>>()
-        };
-        let mut places: Vec<Place> = shards.iter().zip(listed).flat_map(of_shard).collect();
-        places.sort();
-        Ok(places.into_iter().rev().take(end).skip(page.from).collect())
-    }
-
-    async fn take_off_ratings(&self, app: &str, gone: &[&Place]) -> Result<(), StoreError> {
-        if gone.is_empty() {
-            return Ok(());
-        }
-        let mut pipe = redis::Pipeline::with_capacity(gone.len());
-        for (_, member, shard) in gone {
-            pipe.cmd("ZREM").arg(self.keys.feedbacks(*shard, app)).arg(member).ignore();
-        }
-        self.connector.ask_all("removing ratings from a list", &pipe).await
-    }
-}
-
-fn feedback((at, member, _): &Place, rating: String) -> Option<Feedback> {
-    let (conversation, message) = member.split_once(' ')?;
-    let (conversation, message) = (conversation.to_string(), message.parse().ok()?);
-    Some(Feedback { conversation, message, created_at: Timestamp::from_millis(*at), rating })
 }

@@ -13,8 +13,6 @@ use tidemill_base::ids::{RunId, ShardId};
 use tidemill_wire::commit::CallsWrite;
 use tidemill_wire::fact::{self, kind};
 
-/// The most orders of a shard that one call returns.
-const PIECE: isize = 100;
 /// About how many sub-workflow runs of a run are read at once.
 const SHOWN: usize = 100;
 
@@ -45,10 +43,17 @@ pub(super) fn write(request: &mut Request, keys: &Keys, caller: RunId, calls: &C
 }
 
 impl RedisStore {
-    pub(super) async fn some_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
+    pub(super) async fn some_calls(
+        &self,
+        shards: &[ShardId],
+        most: usize,
+    ) -> Result<Vec<WaitingCall>, StoreError> {
+        if most == 0 {
+            return Ok(Vec::new());
+        }
         let mut pipe = Pipeline::with_capacity(shards.len());
         for shard in shards {
-            pipe.cmd("ZRANGE").arg(self.keys.calling(*shard)).arg(0).arg(PIECE - 1).arg("WITHSCORES");
+            pipe.cmd("ZRANGE").arg(self.keys.calling(*shard)).arg(0).arg(most - 1).arg("WITHSCORES");
         }
         let found: Vec<Vec<(String, u64)>> =
             self.connector.ask_all("listing ordered sub-workflow runs", &pipe).await?;

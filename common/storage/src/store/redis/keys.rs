@@ -283,6 +283,10 @@ impl Keys {
     pub fn files(&self, shard: ShardId) -> String {
         self.shard(shard, "files")
     }
+    /// zset: runs whose files were stored before the run, by the time of the note (ms)
+    pub fn files_early(&self, shard: ShardId) -> String {
+        self.shard(shard, "files_early")
+    }
     /// set: removed runs whose files are not deleted yet
     pub fn files_left(&self, shard: ShardId) -> String {
         self.shard(shard, "files_left")

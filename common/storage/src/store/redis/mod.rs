@@ -18,6 +18,7 @@ mod conversations;
 mod costs;
 mod dead;
 mod diagnosis;
+mod feedbacks;
 mod fleet;
 mod follow;
 mod jobs;

@@ -277,8 +277,8 @@ impl Runs for RedisStore {
         self.put_budget(key, budget).await
     }
 
-    async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
-        self.some_calls(shards).await
+    async fn waiting_calls(&self, shards: &[ShardId], most: usize) -> Result<Vec<WaitingCall>, StoreError> {
+        self.some_calls(shards, most).await
     }
 
     async fn call_order(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError> {
@@ -341,6 +341,10 @@ impl Runs for RedisStore {
 
     async fn note_run_files(&self, run: RunId) -> Result<bool, StoreError> {
         self.note_files_of(run).await
+    }
+
+    async fn note_early_files(&self, run: RunId, at: Timestamp) -> Result<(), StoreError> {
+        self.note_early(run, at).await
     }
 
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {

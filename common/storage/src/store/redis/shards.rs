@@ -288,6 +288,15 @@ impl Shards for RedisStore {
         Ok(swept)
     }
 
+    async fn settle_early_files(
+        &self,
+        shard: ShardId,
+        noted_by: Timestamp,
+        count: usize,
+    ) -> Result<usize, StoreError> {
+        self.settle_early(shard, noted_by, count).await
+    }
+
     async fn files_left(&self, shard: ShardId, count: usize) -> Result<Vec<RunId>, StoreError> {
         let mut command = redis::cmd("SRANDMEMBER");
         command.arg(self.keys.files_left(shard)).arg(count);

@@ -4,7 +4,8 @@ use super::RedisStore;
 use super::connection::args;
 use crate::store::redis::connection::replies::unexpected;
 use crate::store::{StoreError, UploadCharge, UploadCharged};
-use tidemill_base::ids::RunId;
+use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::{RunId, ShardId};
 
 impl RedisStore {
     pub(super) async fn note_files_of(&self, run: RunId) -> Result<bool, StoreError> {
@@ -13,6 +14,37 @@ impl RedisStore {
         let args = args![run.to_string()];
         let word: String = self.connector.run(DOING, &self.scripts.note_files, &keys, &args).await?;
         Ok(word == "NOTED")
+    }
+
+    pub(super) async fn note_early(&self, run: RunId, at: Timestamp) -> Result<(), StoreError> {
+        let mut command = redis::cmd("ZADD");
+        command.arg(self.keys.files_early(run.shard())).arg(at.millis()).arg(run.to_string());
+        self.connector.ask("noting that a request brings files", &command).await
+    }
+
+    pub(super) async fn settle_early(
+        &self,
+        shard: ShardId,
+        before: Timestamp,
+        count: usize,
+    ) -> Result<usize, StoreError> {
+        const DOING: &str = "looking for files without a run";
+        let (early, before) = (self.keys.files_early(shard), before.millis());
+        let mut command = redis::cmd("ZRANGEBYSCORE");
+        command.arg(&early).arg("-inf").arg(before).arg("LIMIT").arg(0).arg(count);
+        let noted: Vec<String> = self.connector.ask(DOING, &command).await?;
+        let mut settled = 0;
+        for id in noted {
+            let Ok(run) = id.parse::<RunId>() else {
+                tracing::warn!(%shard, id, "a note of files has an invalid run id");
+                continue;
+            };
+            let keys = [self.keys.run(run), early.clone(), self.keys.files_left(shard)];
+            let script = &self.scripts.settle_early_files;
+            let word: String = self.connector.run(DOING, script, &keys, &args![id, before]).await?;
+            settled += usize::from(word == "SETTLED");
+        }
+        Ok(settled)
     }
 
     /// Counts these bytes; negative ones are given back.

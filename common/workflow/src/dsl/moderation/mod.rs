@@ -106,30 +106,34 @@ pub fn settle(found: &mut Vec<Diagnostic>, features: &JsonMap, served: &Served, 
             );
             warning.hint = None;
         } else {
-            let settled = error(name, &why);
-            (warning.severity, warning.message, warning.hint) = (settled.severity, settled.message, None);
+            (warning.severity, warning.message, warning.hint) = (Severity::Error, refusal(name, &why), None);
         }
     }
 }
 
-/// Returns the error for a published workflow whose features enable moderation that is not served. The caller checks the
-/// setting.
-pub fn not_served(features: &JsonMap, served: &Served) -> Option<Diagnostic> {
-    unserved(features, served).map(|(name, why)| error(name, &why))
-}
-
-fn error(name: &str, why: &str) -> Diagnostic {
-    Diagnostic {
+/// Returns the error for a published workflow whose features enable moderation that is not served; `place` is the path of
+/// the features in its file. The caller checks the setting.
+pub fn not_served(features: &JsonMap, served: &Served, place: &str) -> Option<Diagnostic> {
+    unserved(features, served).map(|(name, why)| Diagnostic {
         severity: Severity::Error,
         code: CODE,
-        path: format!("workflow.features.{name}"),
+        path: format!("{place}.{name}"),
         line: None,
-        message: format!(
-            "moderation (`{name}`) is enabled, and {why}; or disable it in the workflow, or set \
-             compat.moderation_left_out = true to run workflows without it"
-        ),
+        message: refusal(name, &why),
         hint: None,
-    }
+    })
+}
+
+/// True when the features enable moderation that is not served.
+pub fn is_unserved(features: &JsonMap, served: &Served) -> bool {
+    unserved(features, served).is_some()
+}
+
+fn refusal(name: &str, why: &str) -> String {
+    format!(
+        "moderation (`{name}`) is enabled, and {why}; or disable it in the workflow, or set \
+         compat.moderation_left_out = true to run workflows without it"
+    )
 }
 
 #[cfg(test)]
@@ -159,7 +163,7 @@ mod tests {
             json!({"sensitiveWordAvoidance": {"enabled": true}}),
             json!({"moderation": {"enabled": true, "type": "openai_moderation"}}),
         ] {
-            assert!(not_served(&features(on.clone()), &Served::default()).is_some(), "{on}");
+            assert!(is_unserved(&features(on.clone()), &Served::default()), "{on}");
         }
         for off in [
             json!({}),
@@ -172,7 +176,7 @@ mod tests {
             json!({"sensitive_word_avoidance": {"type": "keywords", "config": keywords}}),
             json!({"moderation": {"enabled": false}, "text_to_speech": {"enabled": true}}),
         ] {
-            assert!(not_served(&features(off.clone()), &Served::default()).is_none(), "{off}");
+            assert!(!is_unserved(&features(off.clone()), &Served::default()), "{off}");
         }
     }
 
@@ -257,13 +261,17 @@ mod tests {
             ("api", served(false, "e1"), None),
             ("api", served(true, "e2"), Some("features.moderation_extensions")),
         ] {
-            let refused = not_served(&of_type(name), &served);
+            let refused = not_served(&of_type(name), &served, "model_config");
             match (&refused, named) {
                 (None, None) => {}
-                (Some(refused), Some(named)) => assert!(refused.message.contains(named), "{refused}"),
+                (Some(refused), Some(named)) => {
+                    assert!(refused.message.contains(named), "{refused}");
+                    assert_eq!(refused.path, "model_config.sensitive_word_avoidance");
+                }
                 _ => panic!("{name}: {refused:?}"),
             }
-            let mut found = vec![error("sensitive_word_avoidance", "x")];
+            let mut found: Vec<_> =
+                not_served(&enabled(), &Served::default(), "workflow.features").into_iter().collect();
             settle(&mut found, &of_type(name), &served, false);
             assert_eq!(found.is_empty(), named.is_none(), "{name}");
         }

@@ -1,0 +1,127 @@
+//! Looks at runs, newest first, in pieces: for lists that want few of them, because there is no index by app.
+
+use std::collections::{HashMap, HashSet};
+
+use tidemill_common::clock::Timestamp;
+use tidemill_common::ids::RunId;
+use tidemill_common::store::{INNER_FIELD, ListRuns, Runs, StoreError};
+
+/// Runs that are read at once.
+const PIECE: usize = 500;
+/// Runs of no app that are passed over for each other one that may be looked at. An app has a few inner runs for each of
+/// its own at most.
+const OTHERS: usize = 4;
+const CREATED_AT: &str = "created_at";
+
+/// Some fields of a run.
+pub(crate) type Fields = HashMap<String, String>;
+
+/// A look at runs.
+pub(crate) struct Scan {
+    query: ListRuns,
+    names: Vec<&'static str>,
+    /// Those of the last piece: the next one begins with runs of the same time.
+    seen: HashSet<RunId>,
+    budget: Budget,
+    is_over: bool,
+}
+
+impl Scan {
+    /// Looks at the runs that the query wants, and reads these fields of each. It ends after `most` runs of apps.
+    pub(crate) fn new(query: ListRuns, names: &[&'static str], most: usize) -> Self {
+        let mut names = names.to_vec();
+        for needed in ["app", INNER_FIELD, CREATED_AT] {
+            if !names.contains(&needed) {
+                names.push(needed);
+            }
+        }
+        let budget = Budget { own: most, all: most.saturating_mul(1 + OTHERS) };
+        Self {
+            query: ListRuns { limit: PIECE, ..query },
+            names,
+            seen: HashSet::new(),
+            budget,
+            is_over: false,
+        }
+    }
+
+    /// True when the last piece was the end of all runs, and not that of the budget.
+    pub(crate) fn has_seen_all(&self) -> bool {
+        self.is_over && self.budget.is_left()
+    }
+
+    /// The next runs; `None` when there are no more to look at.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(crate) async fn next(
+        &mut self,
+        store: &dyn Runs,
+    ) -> Result<Option<Vec<(RunId, Fields)>>, StoreError> {
+        if self.is_over || !self.budget.is_left() {
+            return Ok(None);
+        }
+        let listed = store.list_runs(&self.query).await?;
+        let fresh: Vec<RunId> = listed.iter().filter(|run| !self.seen.contains(*run)).copied().collect();
+        let fields = store.app_records().fields_of_runs(&fresh, &self.names).await?;
+        let time = |fields: &Fields| fields.get(CREATED_AT)?.parse().ok();
+        match fields.iter().rev().find_map(time) {
+            Some(oldest) if listed.len() >= PIECE => {
+                // The next piece begins with the runs of the same time; those that were seen are passed over.
+                self.query.before = Some(just_after(Timestamp::from_micros(oldest)));
+                self.seen = listed.into_iter().collect();
+            }
+            Some(_) | None => self.is_over = true,
+        }
+        let found: Vec<(RunId, Fields)> = fresh.into_iter().zip(fields).collect();
+        let budget = &mut self.budget;
+        Ok(Some(found.into_iter().take_while(|(_, fields)| budget.takes(fields)).collect()))
+    }
+}
+
+/// What may still be looked at.
+#[derive(Debug, Clone, Copy)]
+struct Budget {
+    /// Runs of apps.
+    own: usize,
+    /// All runs.
+    all: usize,
+}
+
+impl Budget {
+    fn is_left(self) -> bool {
+        self.own > 0 && self.all > 0
+    }
+
+    /// Counts a run. Inner runs and others of no app, such as those that index documents, cost no place of the runs of apps.
+    fn takes(&mut self, fields: &Fields) -> bool {
+        let takes = self.is_left();
+        let is_of_app = fields.contains_key("app") && !fields.contains_key(INNER_FIELD);
+        self.all = self.all.saturating_sub(1);
+        self.own = self.own.saturating_sub(usize::from(is_of_app));
+        takes
+    }
+}
+
+/// The bound of a list that includes this time.
+pub(crate) fn just_after(at: Timestamp) -> Timestamp {
+    Timestamp::from_micros(at.micros().saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_no_app_take_no_place_of_runs_of_apps_up_to_a_bound() {
+        let fields = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), String::new())).collect();
+        let (own, inner, bare) = (fields(&["app"]), fields(&[INNER_FIELD]), fields(&[]));
+        let looked = |most: usize, runs: &[&Fields]| {
+            let mut budget = Budget { own: most, all: most * (1 + OTHERS) };
+            runs.iter().take_while(|fields| budget.takes(fields)).count()
+        };
+        assert_eq!(looked(2, &[&own, &own, &own]), 2);
+        assert_eq!(looked(2, &[&inner, &bare, &inner, &own, &bare, &own, &own]), 6);
+        assert_eq!(looked(1, &[&inner; 9]), 5);
+    }
+}
