@@ -22,13 +22,14 @@ use tidemill_common::value::{Selector, Stored};
 use tidemill_common::wire::job::Job;
 use tracing::Instrument;
 
-use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor, executor_of};
+use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor, executor_for};
 use crate::attempt::journal::Journal;
 use crate::attempt::progress::{Progress, SharedProgress, sending_pieces};
 use crate::attempt::spill::{Sizes, Spilled, spill, store};
 use crate::attempt::stages;
 use crate::attempt::time_left;
 use crate::attempt::variables::JobVariables;
+use crate::host;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::shared::now;
 use crate::metrics;
@@ -90,7 +91,8 @@ fn on_the_spot(
         job.inputs.iter().any(|(_, _, value)| matches!(value, Stored::Blob(_) | Stored::Item { .. }));
     let node = graph.find(job.node.as_str());
     let (Some(ix), false) = (node, has_blobs) else { return Err(Box::new(job)) };
-    if graph.node(ix).work.is_some() || !matches!(executor_of(graph.node(ix).kind), Some(Executor::Pure)) {
+    let executor = executor_for(graph.node(ix), &handle.core.hosts);
+    if graph.node(ix).work.is_some() || !matches!(executor, Some(Executor::Pure)) {
         return Err(Box::new(job));
     }
     let variables = JobVariables::new(std::mem::take(&mut job.inputs), graph.clone());
@@ -154,7 +156,7 @@ pub(super) async fn attempt(handle: JobHandle, job: Job) {
         return stages::attempt(handle, job, graph, ix).await;
     }
     let node = graph.node(ix);
-    let executor = executor_of(node.kind);
+    let executor = executor_for(node, &handle.core.hosts);
     let progress = progress(&handle, (&graph, node), executor, streams);
     let work = sending_pieces(&progress, run(&handle, job, graph.clone(), ix, executor, &progress));
     let limit = limit_of(&handle, node);
@@ -223,13 +225,17 @@ pub(crate) fn progress_of(
 ) -> Progress {
     let output = match executor {
         Some(Executor::Outside(executor)) if streams && node.data.streams() => executor.streamed_output(),
-        Some(Executor::Outside(_) | Executor::Pure) | None => None,
+        Some(Executor::Outside(_) | Executor::Pure | Executor::Hosted) | None => None,
     };
     let selector: Option<Selector> = output.map(|output| vec![node.id.as_str().into(), output.into()]);
     let reports = handle.core.reporter.of(handle.place.shard);
     let gather = handle.core.settings.chunk_gather;
     let progress =
         Progress::new(reports, handle.run, handle.name.clone(), handle.started_at, selector, gather);
+    let progress = match executor {
+        Some(Executor::Hosted) if streams && node.data.streams() => progress.of_host(node.id.as_str()),
+        _ => progress,
+    };
     progress.cutting_none_of(graph.hidden.clone())
 }
 
@@ -285,6 +291,17 @@ pub(crate) async fn execute(doing: Doing<'_>, variables: JobVariables) -> (NodeR
         Some(Executor::Outside(executor)) => {
             let node = graph.node(ix);
             let result = outside(doing, executor, node, &variables).await;
+            (result, Some(variables))
+        }
+        Some(Executor::Hosted) => {
+            let node = graph.node(ix);
+            let Some(executor) = doing.handle.core.hosts.find(node) else {
+                return (
+                    NodeResult::failed(NodeFailure::escaped("the host has no executor")),
+                    Some(variables),
+                );
+            };
+            let result = host::dispatch::run(doing, &**executor, node, &variables).await;
             (result, Some(variables))
         }
         None => {

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tidemill_common::nodes::{ExecutionType, NodeKind};
+use tidemill_common::graph::Node;
+use tidemill_common::nodes::{ExecutionType, NodeData, NodeKind};
 
 use super::NodeExecutor;
 
@@ -64,6 +65,21 @@ impl Hosts {
     pub fn queue(mut self, name: &str, executor: Arc<dyn NodeExecutor>) -> Self {
         self.queues.insert(name.to_owned(), executor);
         self
+    }
+
+    /// The executor of a node, by the most exact registration.
+    pub(crate) fn find(&self, node: &Node) -> Option<&Arc<dyn NodeExecutor>> {
+        if self.is_empty() || is_engines_own(node.kind) {
+            return None;
+        }
+        let of_tool = || {
+            let NodeData::Tool(data) = &node.data else { return None };
+            self.tools.get(&data.provider_id).or_else(|| self.tools.get(&data.provider_name))
+        };
+        let own = self.nodes.get(node.id.as_str());
+        own.or_else(of_tool)
+            .or_else(|| self.types.get(&node.kind))
+            .or_else(|| self.queues.get(&*node.settings.queue))
     }
 
     /// Returns true if there is no executor.
