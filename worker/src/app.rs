@@ -21,6 +21,9 @@ use uuid::Uuid;
 
 use crate::attempt::noted_files::NotedFiles;
 use crate::health::Health;
+use crate::host;
+use crate::host::Hosts;
+use crate::host::calls::HostedCallError;
 use crate::jobs::heartbeat::{Heartbeat, OwnStore};
 use crate::jobs::shared::{Core, Settings};
 use crate::jobs::{cancel, consume, heartbeat};
@@ -67,6 +70,9 @@ pub enum StartError {
     /// A setting of `[http]` cannot be used.
     #[error(transparent)]
     Http(#[from] HttpSettingError),
+    /// A Call of the program around the worker cannot be registered.
+    #[error(transparent)]
+    Calls(#[from] HostedCallError),
     /// A setting of `[tools]` cannot be used.
     #[error(transparent)]
     Tools(#[from] ToolSettingError),
@@ -116,6 +122,19 @@ pub async fn start_with(
     jobs: Arc<dyn Jobs>,
     heartbeat_store: Option<OwnStore>,
 ) -> Result<Worker, StartError> {
+    start_hosting(config, jobs, heartbeat_store, Hosts::default()).await
+}
+
+/// As [`start_with`], with executors of the host program. It also serves the queues that `hosts` names.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_hosting(
+    config: &Config,
+    jobs: Arc<dyn Jobs>,
+    heartbeat_store: Option<OwnStore>,
+    hosts: Hosts,
+) -> Result<Worker, StartError> {
     metrics::describe();
     serve::describe();
     let listener_settings = listener_settings(config);
@@ -135,12 +154,14 @@ pub async fn start_with(
         files,
         tools,
         knowledge,
-        calls: calls(config, &jobs, key.clone())?,
+        calls: calls(config, &jobs, key.clone())?.hosting(hosts.call_executors()),
         extensions: Extensions::new(config, &variable)?,
     };
     // Fail early when the store cannot be used.
     jobs.namespace().await?;
-    let core = Arc::new(Core::new(config, jobs, consumer_name().into(), key, outside));
+    host::calls::register(&*jobs, &hosts.manifests(), key.as_ref()).await?;
+    let core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    let core = Arc::new(core);
     let config = Arc::new(config.clone());
     survey::survey(&core, &config).await;
     heartbeat::beat(&core, &*core.jobs).await?;
