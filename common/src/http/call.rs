@@ -104,6 +104,7 @@ impl Http {
             sent => sent,
         };
         let response = sent.map_err(|broken| match broken {
+            Broken::Client(error) => CallError::Transport(error.to_string()),
             Broken::Call(error) => of_transport(&error),
             Broken::TimedOut(stage) => CallError::TimedOut(stage, call.waits.of(stage)),
         })?;
@@ -134,7 +135,7 @@ impl Http {
         } else if matches!(call.method, Method::POST | Method::PUT | Method::PATCH) {
             request.headers_mut().insert(CONTENT_LENGTH, 0.into());
         }
-        let sending = self.client(call.verify, separate).execute(request);
+
         match watch.over(call.waits, sending).await {
             Ok(done) => done.map_err(Broken::Call),
             Err(stage) => Err(Broken::TimedOut(stage)),
@@ -144,6 +145,8 @@ impl Http {
 
 /// Reasons for no answer, before they become messages.
 enum Broken {
+    /// The client could not be built.
+    Client(HttpSettingError),
     Call(reqwest::Error),
     TimedOut(Stage),
 }
