@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use crate::attempt::noted_files::NotedFiles;
 use crate::health::Health;
+use crate::host::Hosts;
 use crate::jobs::heartbeat::{Heartbeat, OwnStore};
 use crate::jobs::shared::{Core, Settings};
 use crate::jobs::{cancel, consume, heartbeat};
@@ -130,6 +131,19 @@ pub async fn start_with(
     jobs: Arc<dyn Jobs>,
     heartbeat_store: Option<OwnStore>,
 ) -> Result<Worker, StartError> {
+    start_hosting(config, jobs, heartbeat_store, Hosts::default()).await
+}
+
+/// As [`start_with`], with executors of the host program. It also serves the queues that `hosts` names.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_hosting(
+    config: &Config,
+    jobs: Arc<dyn Jobs>,
+    heartbeat_store: Option<OwnStore>,
+    hosts: Hosts,
+) -> Result<Worker, StartError> {
     metrics::describe();
     serve::describe();
     let listener_settings = listener_settings(config);
@@ -154,7 +168,8 @@ pub async fn start_with(
     };
     // Fail early when the store cannot be used.
     jobs.namespace().await?;
-    let core = Arc::new(Core::new(config, jobs, consumer_name().into(), key, outside));
+    let core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    let core = Arc::new(core);
     let config = Arc::new(config.clone());
     survey::survey(&core, &config).await;
     heartbeat::beat(&core, &*core.jobs).await?;
