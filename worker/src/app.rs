@@ -108,19 +108,6 @@ pub async fn start(config: &Config, jobs: Arc<dyn Jobs>) -> Result<Worker, Start
     start_with(config, jobs, None).await
 }
 
-/// As [`start`], with the executors of a host program.
-///
-/// # Errors
-/// As [`start`].
-pub async fn start_hosting(
-    config: &Config,
-    jobs: Arc<dyn Jobs>,
-    hosts: crate::host::Hosts,
-) -> Result<Worker, StartError> {
-    let _ = hosts;
-    start(config, jobs).await
-}
-
 /// As [`start`], with a separate store for the heartbeat. It is created on the heartbeat thread, so its connections do
 /// not wait for a busy read loop.
 ///
@@ -143,6 +130,25 @@ pub async fn start_hosting(
     jobs: Arc<dyn Jobs>,
     heartbeat_store: Option<OwnStore>,
     hosts: Hosts,
+) -> Result<Worker, StartError> {
+    begin(config, jobs, heartbeat_store, hosts, true).await
+}
+
+/// Starts the only worker of a store, with executors of the host program. Its record lacks the fingerprint of the secret
+/// key, which takes some time to make and is there to be compared with those of other workers.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_alone(config: &Config, jobs: Arc<dyn Jobs>, hosts: Hosts) -> Result<Worker, StartError> {
+    begin(config, jobs, None, hosts, false).await
+}
+
+async fn begin(
+    config: &Config,
+    jobs: Arc<dyn Jobs>,
+    heartbeat_store: Option<OwnStore>,
+    hosts: Hosts,
+    is_in_fleet: bool,
 ) -> Result<Worker, StartError> {
     metrics::describe();
     serve::describe();
@@ -168,7 +174,8 @@ pub async fn start_hosting(
     };
     // Fail early when the store cannot be used.
     jobs.namespace().await?;
-    let core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    let mut core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    core.setup.shows_key = is_in_fleet;
     let core = Arc::new(core);
     let config = Arc::new(config.clone());
     survey::survey(&core, &config).await;

@@ -10,9 +10,9 @@ use reqwest::header::{
 };
 use reqwest::{Method, Response, StatusCode, Url};
 
-use crate::http::Http;
 use crate::http::guard::Blocked;
 use crate::http::watch::{Stage, Waits, Watch, WatchedBody};
+use crate::http::{Http, HttpSettingError};
 
 /// A request and its time limits.
 #[derive(Debug, Clone)]
@@ -135,8 +135,8 @@ impl Http {
         } else if matches!(call.method, Method::POST | Method::PUT | Method::PATCH) {
             request.headers_mut().insert(CONTENT_LENGTH, 0.into());
         }
-
-        match watch.over(call.waits, sending).await {
+        let client = self.clients.get(call.verify, separate).map_err(Broken::Client)?;
+        match watch.over(call.waits, client.execute(request)).await {
             Ok(done) => done.map_err(Broken::Call),
             Err(stage) => Err(Broken::TimedOut(stage)),
         }
