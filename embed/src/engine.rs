@@ -89,7 +89,7 @@ impl Engine {
         for lack in &lacks {
             tracing::warn!("nodes cannot run in this engine: {lack}");
         }
-        let api = Api::new(tidemill_scheduler::api::router(parts.state.clone()), key);
+        let api = Api::new(parts.state.clone(), key);
         let held = Held::new();
         let forgetting = forgetting::start(held.clone(), memory, ended_runs_max);
         let grace = Duration::from_secs(settings.worker.grace_seconds);
