@@ -3,8 +3,13 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode, header};
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 use http_body_util::BodyExt;
 use serde_json::Value as Json;
+use tidemill_common::ids::RunId;
+use tidemill_scheduler::api::native::events;
+use tidemill_scheduler::api::{ApiState, router};
 use tower::ServiceExt;
 
 use crate::error::EmbedError;
@@ -12,24 +17,53 @@ use crate::error::EmbedError;
 /// The API of an engine.
 #[derive(Clone)]
 pub(crate) struct Api {
+    state: ApiState,
     router: Router,
     /// The admin key; known to this process only.
     key: String,
 }
 
 impl Api {
-    pub(crate) fn new(router: Router, key: String) -> Self {
-        Self { router, key }
+    pub(crate) fn new(state: ApiState, key: String) -> Self {
+        Self { router: router(state.clone()), state, key }
+    }
+
+    /// The events of a run, without the way over text.
+    pub(crate) async fn events(&self, run: RunId) -> Result<BoxStream<'static, Json>, EmbedError> {
+        let values = events::values(&self.state, run).await.map_err(|error| EmbedError::Refused {
+            code: error.code().to_owned(),
+            message: error.message().to_owned(),
+            diagnostics: Vec::new(),
+        })?;
+        Ok(values.boxed())
+    }
+
+    pub(crate) fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Json, EmbedError> {
-        let response = self.open(Method::GET, path, None).await?;
+        let response = self.open(Method::GET, path, Vec::new()).await?;
         json(response).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Json) -> Result<Json, EmbedError> {
-        let response = self.open(Method::POST, path, Some(body)).await?;
+        let response = self.open(Method::POST, path, body.to_string().into_bytes()).await?;
         json(response).await
+    }
+
+    /// As [`Self::open`], and reads the whole answer.
+    pub(crate) async fn bytes(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, EmbedError> {
+        bytes(self.open(method, path, body).await?).await
     }
 
     /// Makes a request. Its answer is a success; its body may still come.
@@ -37,14 +71,14 @@ impl Api {
         &self,
         method: Method,
         path: &str,
-        body: Option<&Json>,
+        body: Vec<u8>,
     ) -> Result<Response<Body>, EmbedError> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::AUTHORIZATION, format!("Bearer {}", self.key))
             .header(header::CONTENT_TYPE, "application/json")
-            .body(body.map_or_else(Body::empty, |body| Body::from(body.to_string())))
+            .body(Body::from(body))
             .map_err(|error| EmbedError::Unreadable(error.to_string()))?;
         let response = match self.router.clone().oneshot(request).await {
             Ok(response) => response,
@@ -57,12 +91,16 @@ impl Api {
     }
 }
 
+async fn bytes(response: Response<Body>) -> Result<Vec<u8>, EmbedError> {
+    let body = response.into_body().collect().await;
+    Ok(body.map_err(|error| EmbedError::Unreadable(error.to_string()))?.to_bytes().into())
+}
+
 async fn json(response: Response<Body>) -> Result<Json, EmbedError> {
     if response.status() == StatusCode::NO_CONTENT {
         return Ok(Json::Null);
     }
-    let body = response.into_body().collect().await;
-    let body = body.map_err(|error| EmbedError::Unreadable(error.to_string()))?.to_bytes();
+    let body = bytes(response).await?;
     serde_json::from_slice(&body).map_err(|error| EmbedError::Unreadable(error.to_string()))
 }
 

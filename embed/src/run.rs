@@ -1,23 +1,64 @@
 //! One run of an engine.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::http::Method;
 use serde_json::Value as Json;
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire::event::kind;
 
 use crate::api::Api;
 use crate::command::Command;
 use crate::error::EmbedError;
-use crate::events::EventStream;
+use crate::events::{Event, EventStream};
+use crate::forgetting::Hold;
 
-/// A run. It goes on when this is dropped.
+/// A run. It goes on when this is dropped; an ended run whose last handle and stream are gone is forgotten.
 #[derive(Clone)]
 pub struct Run {
     api: Api,
     id: String,
+    conversation: Option<String>,
+    hold: Hold,
+    /// A command to resume was accepted, and [`Self::result`] has not seen its effect.
+    is_resumed: Arc<AtomicBool>,
+}
+
+/// How a run has ended, or that it waits.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// It succeeded; `exceptions` nodes have failed, and their error strategies continued the run.
+    Succeeded {
+        /// The outputs of the run.
+        outputs: JsonMap,
+        /// The number of nodes that have failed and were handled.
+        exceptions: u64,
+    },
+    /// It failed.
+    Failed {
+        /// The error of the node that has failed.
+        error: String,
+    },
+    /// A command, a limit or a node has stopped it.
+    Stopped {
+        /// The reason that was given.
+        reason: String,
+        /// The outputs until then.
+        outputs: JsonMap,
+    },
+    /// It waits for an answer or for [`Command::Resume`].
+    Paused {
+        /// The pauses that wait, as [`Run::pauses`] gives them; empty after [`Command::Pause`].
+        pauses: Vec<Json>,
+        /// The outputs so far.
+        outputs: JsonMap,
+    },
 }
 
 impl Run {
-    pub(crate) fn new(api: Api, id: String) -> Self {
-        Self { api, id }
+    pub(crate) fn new(api: Api, id: String, conversation: Option<String>, hold: Hold) -> Self {
+        Self { api, id, conversation, hold, is_resumed: Arc::default() }
     }
 
     /// Its id.
@@ -25,13 +66,56 @@ impl Run {
         &self.id
     }
 
+    /// The id of its conversation, if it has one.
+    pub fn conversation(&self) -> Option<&str> {
+        self.conversation.as_deref()
+    }
+
     /// Its events, from the first one. Each call begins again.
     ///
     /// # Errors
     /// [`EmbedError::Refused`] when the engine no longer has the run.
     pub async fn events(&self) -> Result<EventStream, EmbedError> {
-        let answer = self.api.open(Method::GET, &self.path("/events"), None).await?;
-        Ok(EventStream::new(answer.into_body()))
+        Ok(EventStream::new(self.api.events(self.hold.run()).await?, self.hold.clone()))
+    }
+
+    /// Waits until the run has ended, or waits for an answer or a command itself.
+    ///
+    /// # Errors
+    /// [`EmbedError::Refused`] when the engine no longer has the run; `engine_stopped` when the engine stops before the
+    /// run has ended.
+    pub async fn result(&self) -> Result<Outcome, EmbedError> {
+        let mut events = self.events().await?;
+        while let Some(event) = events.next().await? {
+            if let Some(outcome) = ended(&event) {
+                return Ok(outcome);
+            }
+            if event.kind == kind::GRAPH_RUN_PAUSED
+                && let Some(pauses) = self.waits(&event).await?
+            {
+                return Ok(Outcome::Paused { pauses, outputs: map(&event.data["outputs"]) });
+            }
+        }
+        Err(EmbedError::Refused {
+            code: "engine_stopped".into(),
+            message: "the engine has stopped before the run has ended".into(),
+            diagnostics: Vec::new(),
+        })
+    }
+
+    /// The pauses for which the run still waits after this event; `None` if it goes on. An answer or a command may have come
+    /// since: it is accepted before the run continues.
+    async fn waits(&self, event: &Event) -> Result<Option<Vec<Json>>, EmbedError> {
+        let mut shown = self.show().await?;
+        if shown["status"] != "paused" {
+            return Ok(None);
+        }
+        let mut pauses = shown["pauses"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        pauses.retain(|pause| pause["status"] == "pending");
+        let reasons = event.data["reasons"].as_array().into_iter().flatten();
+        let is_command = reasons.clone().any(|reason| reason["TYPE"] == "scheduled_pause");
+        let waits = !pauses.is_empty() || is_command && !self.is_resumed.swap(false, Ordering::Relaxed);
+        Ok(waits.then_some(pauses))
     }
 
     /// Sends a command. It takes effect unless the run ends first.
@@ -39,7 +123,12 @@ impl Run {
     /// # Errors
     /// [`EmbedError::Refused`] with `run_over` when the run has ended, or for a command that does not fit.
     pub async fn send(&self, command: Command) -> Result<(), EmbedError> {
-        self.api.post(&self.path("/commands"), &command.into_body()).await.map(drop)
+        let is_resumed = command == Command::Resume;
+        self.api.post(&self.path("/commands"), &command.into_body()).await?;
+        if is_resumed {
+            self.is_resumed.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// The run as `GET /api/v1/runs/{id}` shows it: status, outputs, nodes.
@@ -75,7 +164,39 @@ impl Run {
         self.api.get(&self.path("/snapshot")).await
     }
 
+    /// As [`Self::snapshot`], as text. Large numbers keep all their digits.
+    ///
+    /// # Errors
+    /// [`EmbedError::Refused`] with `run_over` when the run has ended.
+    pub async fn snapshot_bytes(&self) -> Result<Vec<u8>, EmbedError> {
+        self.api.bytes(Method::GET, &self.path("/snapshot"), Vec::new()).await
+    }
+
     fn path(&self, below: &str) -> String {
         format!("/api/v1/runs/{}{below}", self.id)
     }
+}
+
+/// The outcome that an event tells; `None` if the run goes on.
+fn ended(event: &Event) -> Option<Outcome> {
+    let data = &event.data;
+    let text = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
+    match event.kind.as_str() {
+        kind::GRAPH_RUN_SUCCEEDED => {
+            Some(Outcome::Succeeded { outputs: map(&data["outputs"]), exceptions: 0 })
+        }
+        kind::GRAPH_RUN_PARTIAL_SUCCEEDED => {
+            let exceptions = data["exceptions_count"].as_u64().unwrap_or_default();
+            Some(Outcome::Succeeded { outputs: map(&data["outputs"]), exceptions })
+        }
+        kind::GRAPH_RUN_FAILED => Some(Outcome::Failed { error: text("error") }),
+        kind::GRAPH_RUN_ABORTED => {
+            Some(Outcome::Stopped { reason: text("reason"), outputs: map(&data["outputs"]) })
+        }
+        _ => None,
+    }
+}
+
+fn map(value: &Json) -> JsonMap {
+    value.as_object().cloned().unwrap_or_default()
 }

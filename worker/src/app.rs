@@ -10,7 +10,8 @@ use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::{self, Files, FilesError};
 use tidemill_common::mistakes;
-use tidemill_common::open_files::{self, Need};
+use tidemill_common::need::Need;
+use tidemill_common::open_files;
 use tidemill_common::registry::{ProfileTableError, ProfilesConfig};
 use tidemill_common::serve::{self, ListenerSettings, PROBE_CONNECTIONS};
 use tidemill_common::store::{Jobs, StoreError};
@@ -135,6 +136,25 @@ pub async fn start_hosting(
     heartbeat_store: Option<OwnStore>,
     hosts: Hosts,
 ) -> Result<Worker, StartError> {
+    begin(config, jobs, heartbeat_store, hosts, true).await
+}
+
+/// Starts the only worker of a store, with executors of the host program. Its record lacks the fingerprint of the secret
+/// key, which takes some time to make and is there to be compared with those of other workers.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_alone(config: &Config, jobs: Arc<dyn Jobs>, hosts: Hosts) -> Result<Worker, StartError> {
+    begin(config, jobs, None, hosts, false).await
+}
+
+async fn begin(
+    config: &Config,
+    jobs: Arc<dyn Jobs>,
+    heartbeat_store: Option<OwnStore>,
+    hosts: Hosts,
+    is_in_fleet: bool,
+) -> Result<Worker, StartError> {
     metrics::describe();
     serve::describe();
     let listener_settings = listener_settings(config);
@@ -160,7 +180,8 @@ pub async fn start_hosting(
     // Fail early when the store cannot be used.
     jobs.namespace().await?;
     host::calls::register(&*jobs, &hosts.manifests(), key.as_ref()).await?;
-    let core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    let mut core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    core.setup.shows_key = is_in_fleet;
     let core = Arc::new(core);
     let config = Arc::new(config.clone());
     survey::survey(&core, &config).await;
@@ -182,9 +203,7 @@ pub async fn start_hosting(
     }
     for missing in core.setup.about().missing {
         // The line above has the reason of a sandbox that refuses all code.
-        if matches!(missing.need, tidemill_common::need::Need::Code { .. })
-            && !code.text.contains(&missing.reason)
-        {
+        if matches!(missing.need, Need::Code { .. }) && !code.text.contains(&missing.reason) {
             tracing::warn!("this worker lacks {}: {}", missing.need, missing.reason);
         }
     }
@@ -213,6 +232,11 @@ impl Worker {
     /// The number of jobs this worker holds.
     pub fn jobs_held(&self) -> usize {
         self.core.in_flight.len()
+    }
+    /// The needs of nodes that this worker cannot meet, with the reasons.
+    pub fn lacks(&self) -> Vec<(Need, String)> {
+        let missing = self.core.setup.about().missing;
+        missing.into_iter().map(|missing| (missing.need, missing.reason)).collect()
     }
     /// Returns when the read loop has ended. It ends only on a stop or a panic.
     pub async fn ended(&mut self) {
@@ -321,7 +345,8 @@ fn listener_settings(config: &Config) -> ListenerSettings {
     let jobs = (worker.permits as u64).saturating_mul(FILES_OF_A_JOB);
     let own = jobs.saturating_add(OWN_FILES + PROBE_CONNECTIONS as u64);
     let settings = "worker.connections_max, worker.permits";
-    let connections = open_files::prepare(&Need { own, connections: worker.connections_max, settings });
+    let connections =
+        open_files::prepare(&open_files::Need { own, connections: worker.connections_max, settings });
     ListenerSettings { name: "health", setting, limits: worker.limits(connections) }
 }
 
