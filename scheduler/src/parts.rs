@@ -114,6 +114,13 @@ impl Parts {
         })
     }
 
+    /// Stops without waiting, for a holder that is dropped. The threads end soon after, and streams end.
+    pub fn abandon(&self) {
+        self.stage.send_replace(Stage::Closing);
+        self.stop.send_replace(true);
+        self.lease.stop();
+    }
+
     /// Stops without listeners: gives up the shards and ends all streams.
     pub async fn stop(self) {
         let stage = self.stage.clone();
