@@ -145,8 +145,8 @@ pub(super) async fn attempt(handle: JobHandle, job: Job) {
     let (graph, ix) = match found {
         Ok(found) => found,
         Err(mut failure) => {
-            if pass_on::failure_is_for_another(&handle, &mut failure).await {
-                return pass_on::pass(&handle, Some(&failure)).await;
+            if pass_on::failure_is_for_another(&handle, None, &mut failure).await {
+                return pass_on::pass(&handle, None, Some(&failure)).await;
             }
             note_end(&handle, "unknown", true);
             return handle.report_result(failed(failure), Vec::new());
@@ -181,8 +181,8 @@ pub(crate) async fn finish(
     options: &RunOptions,
     progress: Option<&SharedProgress>,
 ) {
-    if pass_on::is_for_another(handle, &mut result).await {
-        return pass_on::pass(handle, result.failure.as_ref()).await;
+    if pass_on::is_for_another(handle, node, &mut result).await {
+        return pass_on::pass(handle, Some(node), result.failure.as_ref()).await;
     }
     let is_in_outputs = progress.is_some_and(|progress| progress.lock().is_in(&result));
     let mut spilled = spill(result, variables.as_ref(), sizes(handle, options));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tidemill_common::graph::Node;
 use tidemill_common::nodes::{ExecutionType, NodeData, NodeKind};
+use tidemill_common::wire::worker::HostedAbility;
 
 use super::NodeExecutor;
 
@@ -80,6 +81,30 @@ impl Hosts {
         own.or_else(of_tool)
             .or_else(|| self.types.get(&node.kind))
             .or_else(|| self.queues.get(&*node.settings.queue))
+    }
+
+    /// Returns true if an executor of the host takes this node. For such a node a scheduler must order a job, also when
+    /// it could evaluate the node itself.
+    pub fn takes(&self, node: &Node) -> bool {
+        self.find(node).is_some()
+    }
+
+    /// The executors as the record of a worker shows them.
+    pub(crate) fn ability(&self) -> HostedAbility {
+        let sorted = |map: &HashMap<String, Arc<dyn NodeExecutor>>| {
+            let mut names: Vec<String> = map.keys().cloned().collect();
+            names.sort_unstable();
+            names
+        };
+        let mut types: Vec<String> = self.types.keys().map(|kind| kind.wire().to_owned()).collect();
+        types.sort_unstable();
+        HostedAbility {
+            nodes: sorted(&self.nodes),
+            types,
+            tools: sorted(&self.tools),
+            queues: sorted(&self.queues),
+            calls: Vec::new(),
+        }
     }
 
     /// Returns true if there is no executor.

@@ -157,7 +157,7 @@ async fn before(
     }
     for stage in STAGES {
         if let Flow::End(mut result) = stage.before(&mut cx).await {
-            if pass_on::is_for_another(cx.handle, &mut result).await {
+            if pass_on::is_for_another(cx.handle, cx.graph.node(cx.ix), &mut result).await {
                 return Err(Box::new((*result, cx.variables)));
             }
             after(&mut cx, &mut result).await;
@@ -174,7 +174,7 @@ async fn call(mut cx: WorkContext<'_>, doing: Doing<'_>) -> (NodeResult, Option<
     if let Some(variables) = variables {
         cx.variables = variables;
     }
-    if pass_on::is_for_another(cx.handle, &mut result).await {
+    if pass_on::is_for_another(cx.handle, cx.graph.node(cx.ix), &mut result).await {
         // The node has not ended: another worker runs it with its stages.
         return (result, Some(cx.variables));
     }
