@@ -36,7 +36,7 @@ with engine:
 
 @dataclass
 class Bar:
-    """One node on the timeline, in milliseconds since the first event."""
+    """One node on the timeline, in milliseconds since the first node began."""
 
     title: str
     begin: float
@@ -45,16 +45,21 @@ class Bar:
 
 
 def bars_of() -> list[Bar]:
-    zero = events[0].time
-    open_bars: dict[str, Bar] = {}
+    started = [event.data for event in events if event.type == "node_run_started"]
+    zero = min(data["start_at"] for data in started)
+    bars = {
+        data["id"]: Bar(data["node_title"], milliseconds(data["start_at"] - zero), 0.0, "running")
+        for data in started
+    }
     for event in events:
-        if event.type == "node_run_started":
-            at = milliseconds(event.time - zero)
-            open_bars[event.data["id"]] = Bar(event.data["node_title"], at, at, "running")
-        elif event.type in ("node_run_succeeded", "node_run_failed"):
-            bar = open_bars[event.data["id"]]
-            bar.end, bar.status = milliseconds(event.time - zero), event.type.removeprefix("node_run_")
-    return list(open_bars.values())
+        if event.type in ("node_run_succeeded", "node_run_failed"):
+            bar = bars[event.data["id"]]
+            bar.end, bar.status = milliseconds(event.data["finished_at"] - zero), event.type[len("node_run_") :]
+    return list(bars.values())
+
+
+def milliseconds(seconds: float) -> float:
+    return seconds * 1000
 
 
 # %% From bars to a picture
