@@ -6,7 +6,7 @@ COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run test programs unit system faults-tests conformance-both campaign-short lint plain-words one-build python-tests python-lint wheel wheel-test fix check deep deny pure \
-	conformance faults campaign clients clients-short recovery pressure sim fuzz fuzz-check bench bench-check bench-baseline bench-peers up down
+	conformance faults campaign clients clients-short recovery pressure sim fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -154,6 +154,11 @@ fuzz: ## Test every parser with random input, one minute each: FUZZ_SECONDS=n, O
 
 bench: setup ## Measure the speed on this machine and compare it with the floor (release build; see bench/README.md)
 	$(CARGO) run --locked --release -p tidemill-bench
+	@$(MAKE) --no-print-directory bench-python
+
+bench-python: setup ## Measure the engine in a Python process, beside graphon if there is a Python for it (release build)
+	$(CARGO) build --locked --release -p tidemill-python
+	@python=$$(sh scripts/python-env.sh) && "$$python" bench/peers/embedded.py $(BENCH_PYTHON)
 
 bench-check: ## Count instructions of the engine and the wire with valgrind; fail if there are more than bench/baseline.json allows
 	@sh scripts/setup-valgrind.sh

@@ -1,7 +1,7 @@
 """Measures the engine in a Python process, beside graphon where a Python for it is found, and prints a table.
 
-`make bench` calls it after its own table. It uses the module that cargo has built in release mode, and graphon's packages
-of bench-peers. Without Python 3.12 or 3.13 it says so, and measures Tidemill alone.
+`make bench` calls it after its own table. It uses the module that cargo has built in release mode, and
+graphon's packages of bench-peers. Without Python 3.12 or 3.13 it says so, and measures Tidemill alone.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def main() -> int:
     lines = [line for name in ROWS for line in rows_of(name, figures)]
     print(f"{'':<22} {'value':>9} {'unit':<8} {'target':<14} what")
     for line in lines:
-        print(f"{line['name']:<22} {line['value']:>9.1f} {line['unit']:<8} {verdict(line):<14} {line['about']}")
+        print(
+            f"{line['name']:<22} {line['value']:>9.1f} {line['unit']:<8} {verdict(line):<14} {line['about']}"
+        )
     out = given.out or target / "bench-python.json"
     out.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     missed = [line["name"] for line in lines if line.get("met") is False]

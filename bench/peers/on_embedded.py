@@ -1,12 +1,13 @@
 """The engine in a Python process beside graphon, in the same process: a run of 100 nodes, one after the other.
 
-`pure`: template nodes, evaluated by each engine. `python`: the same nodes, executed by a function in Python that does nothing,
-so it is the cost of a call from the engine to Python; graphon's node gets such a method. The time runs from the call that starts
-the run until its last event has been read. graphon's engine is created beforehand, which is to its advantage: Tidemill's
-time includes reading the workflow. Rounds take turns, and a ratio is taken within a round.
+`pure`: template nodes, evaluated by each engine. `python`: the same nodes, executed by a function in Python
+that does nothing, so it is the cost of a call from the engine to Python; graphon's node gets such a method.
+The time runs from the call that starts the run until its last event has been read. graphon's engine is
+created beforehand, which is to its advantage: Tidemill's time includes reading the workflow. Rounds take
+turns, and a ratio is taken within a round.
 
-Called by embedded.py, with the packages `tidemill` and, if there is one for this Python, `graphon`. Prints one JSON line for
-each figure.
+Called by embedded.py, with the packages `tidemill` and, if there is one for this Python, `graphon`. Prints
+one JSON line for each figure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A worker of a fleet with a function for the queue `gpu`: python gpu_worker.py redis://localhost:6379
 
-Nodes with `tidemill: {queue: gpu}` in the workflow file wait for a worker like this one. It takes one job at a time, because
-there is one GPU. When it is killed, another worker executes the node again. SIGTERM lets the running node end.
+Nodes with `tidemill: {queue: gpu}` in the workflow file wait for a worker like this one. It takes one job
+at a time, because there is one GPU. When it is killed, another worker executes the node again. SIGTERM lets
+the running node end.
 """
 
 from __future__ import annotations

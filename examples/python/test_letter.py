@@ -1,7 +1,7 @@
 """A test of your own workflow with a fake model: pytest examples/python/test_letter.py
 
-The workflow file is the one of production. Only the model is replaced, by a function that answers each prompt as the test
-wants. No key, no server, no network.
+The workflow file is the one of production. Only the model is replaced, by a function that answers each
+prompt as the test wants. No key, no server, no network.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def test_an_urgent_letter_gets_a_call_and_no_text_of_the_model(
     assert run.result()["answer"] == "We call you today. You wrote: The mill is on fire!"
 
 
-def test_a_model_that_fails_ends_the_run_with_its_error(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_fails_ends_the_run_with_its_error(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(ANSWERS, "Summary", "FAIL")
     with pytest.raises(RunFailed, match="the model is asleep"):
         engine.run(WORKFLOW, {"letter": "Hello"}).result(timeout=30)

@@ -1,7 +1,7 @@
 """Draws the timeline of a run as an SVG: python examples/python/timeline.py [FILE.svg]
 
-A script in cells (`# %%`), as notebooks and editors read them. It needs nothing besides tidemill; the models are functions
-that sleep, so the picture shows what ran at the same time.
+A script in cells (`# %%`), as notebooks and editors read them. It needs nothing besides tidemill; the
+models are functions that sleep, so the picture shows what ran at the same time.
 """
 
 # %% A run, with models that take some time
@@ -54,7 +54,10 @@ def bars_of() -> list[Bar]:
     for event in events:
         if event.type in ("node_run_succeeded", "node_run_failed"):
             bar = bars[event.data["id"]]
-            bar.end, bar.status = milliseconds(event.data["finished_at"] - zero), event.type[len("node_run_") :]
+            bar.end, bar.status = (
+                milliseconds(event.data["finished_at"] - zero),
+                event.type[len("node_run_") :],
+            )
     return list(bars.values())
 
 

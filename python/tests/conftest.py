@@ -17,7 +17,7 @@ def _own_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def fleet() -> Iterator[Fleet]:
-    """A fleet with one worker and the mock model of the examples. Tests share it, so they must not stop its processes."""
+    """A fleet with a worker and the examples' mock model. Tests share it: they must not stop its processes."""
     with Fleet(model=EXAMPLES / "mock-rules.json") as started:
         started.worker()
         yield started

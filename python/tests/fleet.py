@@ -95,7 +95,7 @@ class Process:
 
 
 class Fleet:
-    """Redis and a scheduler, with settings as a mapping of sections; `model` is a file of rules for a mock model."""
+    """Redis and a scheduler. `settings` is a mapping of sections, `model` a file of rules for a mock model."""
 
     def __init__(
         self, settings: Mapping[str, Mapping[str, Any]] | None = None, model: Path | None = None
@@ -120,8 +120,10 @@ class Fleet:
     def _start(self, model: Path | None) -> None:
         redis = shutil.which("redis-server")
         assert redis, "redis-server is missing: `make setup` installs it"
-        options = ["--port", "0", "--unixsocket", self.folder / "redis.sock", "--save", "", "--appendonly", "no"]
-        self.spawn("redis", [redis, *options, "--dir", self.folder]).said("(ready|Ready) to accept")
+        place = ["--port", "0", "--unixsocket", self.folder / "redis.sock", "--dir", self.folder]
+        self.spawn("redis", [redis, *place, "--save", "", "--appendonly", "no"]).said(
+            "(Ready|ready) to accept"
+        )
         if model is not None:
             command = [program("tidemill"), "mock-llm", model, "--listen", "127.0.0.1:0"]
             self.model_url = self.spawn("model", command).said(r"(?m)^(http\S+)")

@@ -1,9 +1,10 @@
 """Runs the code of docs/python*.md and of the package's README, so that it stays true.
 
-The blocks of one section (`##`) are one program, which runs in a folder of its own. A block with a name beside its language
-(```` ```yaml hello.yml ````) is a file of that folder instead. Where a line prints something and has a comment, the text of the
-comment is in the output. A program whose last call does not end, such as `worker.run()`, is sent SIGTERM once it serves.
-Addresses and keys that readers replace by their own are replaced by those of a fleet (`STAND_INS`).
+The blocks of one section (`##`) are one program, which runs in a folder of its own. A block with a name
+beside its language (`yaml hello.yml`) is a file of that folder instead. Where a line prints something and has a
+comment, the text of the comment is in the output. A program whose last call does not end, such as
+`worker.run()`, is sent SIGTERM once it serves. Addresses and keys that readers replace by their own are replaced
+by those of a fleet (`STAND_INS`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Tries an installed wheel: the command line, the engine, a code node. `make wheel-test` runs it in an empty environment.
+"""Tries an installed wheel: the command line, the engine, a code node.
 
-It is no test of pytest, because that environment has only the wheel and what it depends on.
+`make wheel-test` runs it in an environment that has only the wheel and what it depends on, so it is no test of pytest.
 """
 
 from __future__ import annotations
