@@ -14,8 +14,8 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # Leave no files in the source tree.
 
-import install
-from processes import Failed, run
+import install  # noqa: E402
+from processes import Failed, run  # noqa: E402
 
 REPOSITORY = install.HERE.parent.parent
 SECONDS_MAX = 900
