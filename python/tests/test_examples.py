@@ -70,9 +70,7 @@ async def test_a_client_that_goes_away_stops_its_run() -> None:
 
 
 def test_the_worker_with_a_gpu_executes_the_node_of_its_queue(fleet: Fleet) -> None:
-    worker = fleet.spawn(
-        "gpu", [sys.executable, PLACE / "gpu_worker.py", fleet.redis_url], PYTHONPATH=package()
-    )
+    worker = fleet.spawn("gpu", [sys.executable, PLACE / "gpu_worker.py", fleet.redis_url], PYTHONPATH=package())
     with httpx.Client(base_url=fleet.url, headers={"authorization": f"Bearer {fleet.key}"}) as client:
         request = {"workflow": (PLACE / "gpu.yml").read_text(), "inputs": {"text": "tide"}}
         run = client.post("/api/v1/runs", json=request).raise_for_status().json()["id"]

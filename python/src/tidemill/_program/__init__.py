@@ -17,21 +17,19 @@ VARIABLE = "TIDEMILL_PROGRAM"
 _PACKAGED = Path(__file__).parent / "bin" / "tidemill"
 
 
-def find() -> Path | None:
-    """Returns the program: the one that `TIDEMILL_PROGRAM` names, else the packaged one, else one on the path.
+def given() -> str | None:
+    """Returns the path of the program that `TIDEMILL_PROGRAM` names, or of the packaged one.
 
-    Returns `None` if there is no program.
+    Engines and workers use it as the helper of code nodes. Without it they look for one themselves.
     """
     if named := os.environ.get(VARIABLE):
-        return Path(named)
-    if _PACKAGED.is_file():
-        return _PACKAGED
-    return _on_path()
+        return named
+    return str(_PACKAGED) if _PACKAGED.is_file() else None
 
 
 def main() -> None:
     """The command `tidemill`: this process becomes the program."""
-    program = find()
+    program = given() or _on_path()
     if program is None:
         sys.exit(
             "tidemill: this package was built without the program; build a wheel with `make wheel` in Tidemill's"
@@ -43,12 +41,12 @@ def main() -> None:
         sys.exit(f"tidemill: cannot start {program}: {error.strerror}")
 
 
-def _on_path() -> Path | None:
+def _on_path() -> str | None:
     """Returns a `tidemill` on the path that is a program, and not the script that calls `main`."""
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         found = shutil.which("tidemill", path=folder) if folder else None
         if found and not _is_script(found):
-            return Path(found)
+            return found
     return None
 
 
