@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from fleet import ROOT, program
 from tidemill import _program
 
+from fleet import ROOT, program
 
-def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+#: The path of a machine on which the program is installed.
+INSTALLED = f"{program('tidemill').parent}{os.pathsep}{os.defpath}"
+
+
+def command(*arguments: str, path: str = INSTALLED) -> subprocess.CompletedProcess[str]:
     """Runs the command as the script of an installation does."""
-    own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "python" / "src")}
     return subprocess.run(
         [sys.executable, "-m", "tidemill._program", *arguments],
-        env={**own, **environment},
+        env={"PATH": path, "PYTHONPATH": str(ROOT / "python" / "src")},
         capture_output=True,
         text=True,
         timeout=60,
@@ -27,19 +30,19 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def test_the_command_becomes_the_program() -> None:
-    done = command("--version", TIDEMILL_PROGRAM=str(program("tidemill")))
+    done = command("--version")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("tidemill ")
 
 
 def test_its_exit_status_is_that_of_the_program() -> None:
-    done = command("run", "missing.yml", TIDEMILL_PROGRAM=str(program("tidemill")))
+    done = command("run", "missing.yml")
     assert done.returncode != 0
     assert "missing.yml" in done.stderr
 
 
 def test_without_a_program_it_says_what_to_do(tmp_path: Path) -> None:
-    done = command("--version", PATH=str(tmp_path))
+    done = command("--version", path=str(tmp_path))
     assert done.returncode == 1
     assert "make wheel" in done.stderr
 
@@ -48,25 +51,31 @@ def test_a_script_on_the_path_is_not_taken_for_the_program(tmp_path: Path) -> No
     script = tmp_path / "tidemill"
     script.write_text(f"#!{sys.executable}\nfrom tidemill._program import main\nmain()\n")
     script.chmod(0o755)
-    done = command("--version", PATH=str(tmp_path))
+    done = command("--version", path=str(tmp_path))
     assert "make wheel" in done.stderr
 
 
 def test_a_program_on_the_path_is_found_after_the_script(tmp_path: Path) -> None:
-    done = command("--version", PATH=f"{tmp_path}{os.pathsep}{program('tidemill').parent}")
+    (tmp_path / "tidemill").write_text("#!/bin/sh\nexit 9\n")
+    (tmp_path / "tidemill").chmod(0o755)
+    done = command("--version", path=f"{tmp_path}{os.pathsep}{INSTALLED}")
     assert done.returncode == 0, done.stderr
 
 
 def test_a_program_that_cannot_be_started_is_named(tmp_path: Path) -> None:
-    missing = tmp_path / "missing"
-    done = command("--version", TIDEMILL_PROGRAM=str(missing))
+    broken = tmp_path / "tidemill"
+    broken.write_bytes(b"\x7fELF and nothing more")
+    broken.chmod(0o755)
+    done = command("--version", path=str(tmp_path))
     assert done.returncode == 1
-    assert str(missing) in done.stderr
+    assert str(broken) in done.stderr
 
 
-def test_engines_get_the_program_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TIDEMILL_PROGRAM", "/some/tidemill")
-    assert _program.given() == "/some/tidemill"
-    monkeypatch.delenv("TIDEMILL_PROGRAM")
-    monkeypatch.setattr(_program, "_PACKAGED", program("tidemill"))
-    assert _program.given() == str(program("tidemill"))
+def test_engines_get_the_packaged_program_unless_the_environment_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    packaged = program("tidemill")
+    monkeypatch.setattr(_program, "_PACKAGED", packaged)
+    assert _program.helper() is None
+    monkeypatch.delenv(_program.HELPER)
+    assert _program.helper() == str(packaged)
+    monkeypatch.setattr(_program, "_PACKAGED", packaged / "missing")
+    assert _program.helper() is None
