@@ -43,7 +43,9 @@ pub(crate) fn log(level: &str, format: &str) -> PyResult<()> {
         }
     };
     if STARTED.lock().is_ok_and(|started| *started) {
-        return Err(PyRuntimeError::new_err("the log has started; call tidemill.log before the first engine or worker"));
+        return Err(PyRuntimeError::new_err(
+            "the log has started; call tidemill.log before the first engine or worker",
+        ));
     }
     start(Some(&LogConfig { level: level.to_owned(), format }));
     Ok(())
