@@ -53,7 +53,7 @@ class Worker:
             "redis": redis,
             "queues": None if queues is None else list(queues),
             "permits": permits,
-            "tidemill": None if tidemill is None else os.fspath(tidemill),
+            "tidemill": _program.helper() if tidemill is None else os.fspath(tidemill),
         }
         self._executors = Executors("worker", default_threads(threads))
         self._native: _native.NativeWorker | None = None
@@ -88,9 +88,8 @@ class Worker:
         if self._native is not None:
             raise RuntimeError("this worker has started already")
         executors = self._executors
-        asked = {**self._asked, "tidemill": _program.find(self._asked["tidemill"])}
         self._native = _native.NativeWorker(
-            self._settings, asked, executors.start(), executors.threads.queue, executors.loops.put
+            self._settings, self._asked, executors.start(), executors.threads.queue, executors.loops.put
         )
         _process.opened(self)
         weakref.finalize(self, executors.close).atexit = False
