@@ -23,11 +23,10 @@ import sysconfig
 
 if sysconfig.get_config_var("Py_GIL_DISABLED") and sys.version_info < (3, 15):
     raise ImportError(
-        "tidemill does not run on free-threaded Python: its module has the stable ABI, which free-threaded builds do not "
-        "load; use the usual build of Python"
+        "tidemill does not run on free-threaded Python: its module has the stable ABI, which free-threaded builds do "
+        "not load; use the usual build of Python"
     )
 
-from tidemill import _process
 from tidemill._native import log, version
 from tidemill.engine import Engine, Run
 from tidemill.errors import Refused, RunFailed, RunPaused, RunStopped, TidemillError

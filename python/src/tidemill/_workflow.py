@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 #: A path, the text of a file (YAML or JSON), or a mapping: an export of Dify, or a bare graph with `nodes` and `edges`.
-Workflow = Union[str, os.PathLike[str], Mapping[str, Any]]
+Workflow = str | os.PathLike[str] | Mapping[str, Any]
 
 
 def text_of(workflow: Workflow) -> str:
@@ -20,9 +20,12 @@ def text_of(workflow: Workflow) -> str:
         if "\n" in workflow or workflow.lstrip().startswith("{"):
             return workflow
         return _read(Path(workflow))
-    if isinstance(workflow, os.PathLike):
-        return _read(Path(workflow))
-    raise TypeError(f"a workflow is a path, a text or a mapping, not {workflow.__class__.__name__}")
+    try:
+        path = Path(workflow)
+    except TypeError:
+        name = workflow.__class__.__name__
+        raise TypeError(f"a workflow is a path, a text or a mapping, not {name}") from None
+    return _read(path)
 
 
 def _read(path: Path) -> str:

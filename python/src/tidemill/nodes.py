@@ -26,7 +26,7 @@ class Chunk:
 class NodeResult:
     """The result of a node. An output that was streamed and is not in `outputs` is made of its pieces."""
 
-    outputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     #: Details for the record of the run.
     process_data: Mapping[str, Any] | None = None
     #: Tokens, prices and the like, for the record, with Dify's keys (`total_tokens`, …).
@@ -147,7 +147,7 @@ class NodeContext:
         return self._call.render(text)
 
     def get(self, selector: str | Sequence[str]) -> Any:
-        """The value of a selector (`"node.name"`, or a list); `None` for one that the configuration does not mention."""
+        """The value of a selector (`"node.name"`, or a list); `None` if the configuration does not mention it."""
         return self._call.get(selector.split(".") if isinstance(selector, str) else list(selector))
 
     def emit(self, text: str, output: str = "text", *, final: bool = False) -> None:
