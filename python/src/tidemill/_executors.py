@@ -124,8 +124,8 @@ class Executors:
         function = self._functions[call.function]
         try:
             result: Any = function(NodeContext(call, emit_waits=False))
-            if isinstance(result, AsyncIterator):
-                result = await _drain_async(call, cast("AsyncIterator[Any]", result))
+            if hasattr(result, "__anext__"):
+                result = await _drain_async(call, result)
             elif inspect.isawaitable(result):
                 result = await result
             _end(call, function, result)
