@@ -137,11 +137,11 @@ def test_a_run_waits_for_an_answer_and_takes_one_that_fits() -> None:
             run.result()
         (pause,) = paused.value.pauses
         assert pause["node_id"] == "ask"
-        assert [one["id"] for one in run.pauses()] == [pause["id"]]
+        assert [one["pause_id"] for one in run.pauses()] == [pause["pause_id"]]
         with pytest.raises(Refused):
-            run.answer(pause["id"], {"input": "many"})
-        run.answer(pause["id"], {"input": 17})
-        assert run.result() == {"given": 17}
+            run.answer(pause["pause_id"], {"input": "many"})
+        run.answer(pause["pause_id"], {"input": 17})
+        assert run.result() == {"given": "17"}
 
 
 def test_a_run_that_a_command_paused_takes_new_values_and_resumes() -> None:
@@ -178,8 +178,8 @@ def test_a_run_goes_on_from_its_snapshot_in_another_engine() -> None:
         run = second.resume(snapshot)
         with pytest.raises(RunPaused) as paused:
             run.result()
-        run.answer(paused.value.pauses[0]["id"], {"input": 3})
-        assert run.result() == {"given": 3}
+        run.answer(paused.value.pauses[0]["pause_id"], {"input": 3})
+        assert run.result() == {"given": "3"}
         with pytest.raises(Refused):
             second.resume(b"{}")
 
@@ -188,10 +188,10 @@ def test_a_conversation_goes_from_run_to_run() -> None:
     with Engine() as engine:
         flow = chat(answer("say", "{{#sys.query#}} {{#sys.dialogue_count#}}"))
         first = engine.run(flow, query="one", conversation_id="")
-        assert first.result() == {"answer": "one 0"}
+        assert first.result() == {"answer": "one 1", "files": []}
         assert first.conversation_id
         second = engine.run(flow, query="two", conversation_id=first.conversation_id)
-        assert second.result() == {"answer": "two 1"}
+        assert second.result() == {"answer": "two 2", "files": []}
 
 
 def test_settings_are_a_file_or_a_mapping_and_mistakes_are_named(tmp_path: Path) -> None:
@@ -244,8 +244,8 @@ async def test_events_and_results_come_to_an_event_loop() -> None:
         run = engine.run(COUNT)
         with pytest.raises(RunPaused) as paused:
             await run.wait()
-        run.answer(paused.value.pauses[0]["id"], {"input": 1})
-        assert await run.wait() == {"given": 1}
+        run.answer(paused.value.pauses[0]["pause_id"], {"input": 1})
+        assert await run.wait() == {"given": "1"}
 
 
 async def test_waiting_for_a_run_leaves_the_event_loop_free() -> None:

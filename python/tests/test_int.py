@@ -106,6 +106,6 @@ def test_tc_int_003_a_command_of_python_aborts_a_run(place: Place) -> None:
     reader.join(60)
 
     assert events[-1].type == "graph_run_aborted"
-    assert events[-1].data["reason"] == "enough"
+    assert events[-1].data["reason"] == "Aborted: enough"
     assert place.show(run)["status"] == "stopped"
     assert cancelled.wait(60)

@@ -54,6 +54,8 @@ impl NodeExecutor for PythonExecutor {
 #[derive(Default)]
 pub(crate) struct Attempt {
     cancelled: AtomicBool,
+    /// The last event was sent: what follows is no cancellation.
+    ended: AtomicBool,
     /// Called on Python's side when the attempt is cancelled.
     watcher: Mutex<Option<Py<PyAny>>>,
     /// Bytes of text that the worker has not taken yet.
@@ -80,13 +82,17 @@ impl Attempt {
         drop(replaced);
     }
 
-    /// Forgets the watcher: the function has ended.
-    pub(crate) fn unwatch(&self) {
+    /// Notes that the function has ended: nothing can be cancelled any more.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
         let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(watcher);
     }
 
     fn cancel(&self) {
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
         // Under the lock, so that `watch` sees the flag or leaves its function before.
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         self.cancelled.store(true, Ordering::Release);

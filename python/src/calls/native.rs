@@ -166,7 +166,7 @@ impl NativeCall {
 
 impl NativeCall {
     fn end(&self, event: NodeEvent) {
-        self.outlet.attempt.unwatch();
+        self.outlet.attempt.end();
         self.outlet.send(event);
     }
 }
