@@ -33,6 +33,7 @@ from tidemill.engine import Engine, Run
 from tidemill.errors import Refused, RunFailed, RunPaused, RunStopped, TidemillError
 from tidemill.events import Event
 from tidemill.nodes import Chunk, NodeContext, NodeResult, Pause
+from tidemill.worker import Worker
 
 __version__ = version()
 
@@ -49,6 +50,7 @@ __all__ = [
     "RunPaused",
     "RunStopped",
     "TidemillError",
+    "Worker",
     "__version__",
     "log",
 ]
