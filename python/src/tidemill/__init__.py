@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 if sysconfig.get_config_var("Py_GIL_DISABLED") and sys.version_info < (3, 15):
     raise ImportError(
-        "tidemill does not run on free-threaded Python: its module has the stable ABI, which free-threaded builds do not "
-        "load; use the usual build of Python"
+        "tidemill does not run on free-threaded Python: its module has the stable ABI, which free-threaded builds do "
+        "not load; use the usual build of Python"
     )
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: The module of each name. A module is imported when a name of it is first used: a client needs no native module, and an
-#: engine no library for HTTP.
+#: The module of each name. A module is imported when a name of it is first used: a client needs no native module, and
+#: an engine no library for HTTP.
 _MODULES = {
     "AsyncClient": "tidemill.client",
     "Chunk": "tidemill.nodes",
