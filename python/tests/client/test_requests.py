@@ -148,7 +148,8 @@ def test_a_command_and_an_answer_count_once() -> None:
     run.answer("p", {"action": "ok", "inputs": {}, "key": "mine"})
     run.update({"conversation.n": 1}, key="k")
     bodies = server.bodies()
-    assert bodies[0]["key"] and bodies[0]["reason"] == "slow"
+    assert bodies[0]["key"]
+    assert bodies[0]["reason"] == "slow"
     assert bodies[2] == {"action": "ok", "inputs": {}, "key": "mine"}
     assert bodies[3] == {"command": "update_variables", "key": "k", "updates": {"conversation.n": 1}}
 
@@ -192,7 +193,8 @@ def test_an_error_has_the_class_of_its_status_or_code(status: int, code: str, ki
         Server(refused(status, code, more=1)).client().apps.get("a")
     error = raised.value
     assert type(error) is kind
-    assert isinstance(error, Refused) and isinstance(error, TidemillError)
+    assert isinstance(error, Refused)
+    assert isinstance(error, TidemillError)
     assert (error.status, error.code, error.message, error.details["more"]) == (status, code, "because", 1)
     assert str(error) == f"because (GET /api/v1/apps/a: {status} {code})"
 
@@ -285,7 +287,7 @@ def test_a_download_does_not_send_the_key(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"2 bytes \(bytes_max\)"):
         files.download("/a", bytes_max=2)
     for wrong in ({"name": "a"}, "file:///etc/passwd"):
-        with pytest.raises(ValueError, match="no url|not an http address"):
+        with pytest.raises(ValueError, match=r"no url|not an http address"):
             files.download(wrong)
 
 

@@ -56,8 +56,7 @@ def test_bytes_that_are_no_utf_8_are_replaced() -> None:
 def test_a_frame_over_the_bound_is_refused(piece: bytes) -> None:
     reader = Reader(frame_bytes_max=32)
     with pytest.raises(FrameTooLarge, match="32 bytes"):
-        for _ in range(8):
-            reader.feed(piece)
+        list(map(reader.feed, [piece] * 8))
 
 
 def test_the_bound_is_one_of_a_frame_and_not_of_the_stream() -> None:

@@ -173,7 +173,7 @@ class Follow:
 
     def refused(self, error: ApiError, chance: float) -> Next:
         """Decide after a refusal. Raises it unless another attempt may help."""
-        if error.status not in OF_STATUS and error.status != 500:
+        if error.status not in OF_STATUS:
             raise error
         return self.broken(error, chance, error.retry_after)
 

@@ -18,7 +18,7 @@ from tidemill.client.events import Event
 from tidemill.client.follow import Follow, Next, Step, left
 from tidemill.client.operations import runs
 from tidemill.client.request import Operation, Pages, Request
-from tidemill.client.settings import Settings
+from tidemill.client.settings import LIMITS, Settings
 from tidemill.client.store import Store
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class Transport:
     def __init__(self, settings: Settings, http: httpx.Client | None) -> None:
         self.settings = settings
         self._is_own = http is None
-        self._http = http or httpx.Client(timeout=settings.timeout)
+        self._http = http or httpx.Client(timeout=settings.timeout, limits=LIMITS)
 
     def close(self) -> None:
         """Close the connections, unless the caller made the pool."""
