@@ -25,6 +25,7 @@ from tidemill.client import (
     ServerFailed,
     StreamLost,
     TooManyRequests,
+    Unauthorized,
     Unavailable,
     Unreachable,
     UnreadableAnswer,
@@ -302,6 +303,32 @@ def test_address_and_key_come_from_the_environment(monkeypatch: pytest.MonkeyPat
     with Client() as client:
         assert repr(client) == "<Client http://there:1>"
         assert KEY not in repr(client._transport.settings)
+
+
+EVENT = {"type": "graph_run_started", "data": {}, "seq": 1, "ts": 1}
+
+
+def stream(text: str) -> httpx.Response:
+    return httpx.Response(200, text=text, headers={"content-type": "text/event-stream"})
+
+
+def test_a_stream_without_a_word_is_over_only_if_its_run_is() -> None:
+    began = stream(f"id: 1-0\ndata: {json.dumps(EVENT)}\n\n")
+    server = Server(
+        began, AWAY, stream(""), refused(503), AWAY, AWAY, AWAY, stream(""), ok({"status": "failed"})
+    )
+    assert [event.seq for event in server.client().open("r").events()] == [1]
+    asked = [request.headers.get("last-event-id") for request in server.seen]
+    assert asked == ["0", "1-0", "1-0", None, None, None, None, "1-0", None]
+
+
+def test_a_stream_ends_with_an_error_when_its_server_stays_away() -> None:
+    with pytest.raises(StreamLost, match="run r could not be continued after 0/0"):
+        list(Server(AWAY).client().open("r"))
+    with pytest.raises(Unauthorized):
+        list(Server(refused(401)).client().open("r"))
+    with pytest.raises(UnreadableAnswer):
+        list(Server(httpx.Response(302)).client().open("r"))
 
 
 async def test_the_asynchronous_client_decides_the_same(tmp_path: Path) -> None:

@@ -46,7 +46,9 @@ def _body(source: Source) -> tuple[Content, int | None, str, Repeat]:
         place = Path(source)
         return (lambda: _pieces(place)), place.stat().st_size, place.name, Repeat.ANY
     file = source
-    name = os.path.basename(str(getattr(file, "name", "")))
+    # Of a file that was opened by its number, `name` is the number.
+    called = getattr(file, "name", "")
+    name = os.path.basename(called) if isinstance(called, str) else ""
     if not file.seekable():
         return (lambda: _rest(file)), None, name, Repeat.UNSENT
     start = file.tell()
