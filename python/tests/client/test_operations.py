@@ -157,7 +157,7 @@ def pairs() -> Iterator[tuple[type, type]]:
             yield kind, getattr(asynchronous, f"Async{name}")
 
 
-@pytest.mark.parametrize(("one", "other"), pairs())
+@pytest.mark.parametrize(("one", "other"), list(pairs()))
 def test_both_clients_have_the_same_methods_with_the_same_parameters(one: type, other: type) -> None:
     def methods(kind: type) -> dict[str, list[str]]:
         own = {
