@@ -38,16 +38,11 @@ def main() -> int:
     }
     log = target / "bench-python.log"
     printed = run([interpreter, install.HERE / "on_embedded.py"], SECONDS_MAX, log, environment)
-    figures = {
-        (figure["workload"], figure["row"]): figure["value"]
-        for figure in map(json.loads, printed.splitlines())
-    }
+    figures = {(figure["workload"], figure["row"]): figure["value"] for figure in map(json.loads, printed.splitlines())}
     lines = [line for name in ROWS for line in rows_of(name, figures)]
     print(f"{'':<22} {'value':>9} {'unit':<8} {'target':<14} what")
     for line in lines:
-        print(
-            f"{line['name']:<22} {line['value']:>9.1f} {line['unit']:<8} {verdict(line):<14} {line['about']}"
-        )
+        print(f"{line['name']:<22} {line['value']:>9.1f} {line['unit']:<8} {verdict(line):<14} {line['about']}")
     out = given.out or target / "bench-python.json"
     out.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     missed = [line["name"] for line in lines if line.get("met") is False]

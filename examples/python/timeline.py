@@ -48,8 +48,7 @@ def bars_of() -> list[Bar]:
     started = [event.data for event in events if event.type == "node_run_started"]
     zero = min(data["start_at"] for data in started)
     bars = {
-        data["id"]: Bar(data["node_title"], milliseconds(data["start_at"] - zero), 0.0, "running")
-        for data in started
+        data["id"]: Bar(data["node_title"], milliseconds(data["start_at"] - zero), 0.0, "running") for data in started
     }
     for event in events:
         if event.type in ("node_run_succeeded", "node_run_failed"):

@@ -97,9 +97,7 @@ class Process:
 class Fleet:
     """Redis and a scheduler. `settings` is a mapping of sections, `model` a file of rules for a mock model."""
 
-    def __init__(
-        self, settings: Mapping[str, Mapping[str, Any]] | None = None, model: Path | None = None
-    ) -> None:
+    def __init__(self, settings: Mapping[str, Mapping[str, Any]] | None = None, model: Path | None = None) -> None:
         # The path of a socket may have about 100 characters, so pytest's folders are too deep.
         self.folder = Path(tempfile.mkdtemp(prefix="tidemill-py-"))
         self.processes: list[Process] = []
@@ -121,9 +119,7 @@ class Fleet:
         redis = shutil.which("redis-server")
         assert redis, "redis-server is missing: `make setup` installs it"
         place = ["--port", "0", "--unixsocket", self.folder / "redis.sock", "--dir", self.folder]
-        self.spawn("redis", [redis, *place, "--save", "", "--appendonly", "no"]).said(
-            "(Ready|ready) to accept"
-        )
+        self.spawn("redis", [redis, *place, "--save", "", "--appendonly", "no"]).said("(Ready|ready) to accept")
         if model is not None:
             command = [program("tidemill"), "mock-llm", model, "--listen", "127.0.0.1:0"]
             self.model_url = self.spawn("model", command).said(r"(?m)^(http\S+)")
@@ -149,9 +145,7 @@ class Fleet:
     def spawn(self, name: str, command: list[str | Path], **environment: str) -> Process:
         """Starts a process that ends with the fleet."""
         number = sum(process.name.startswith(name) for process in self.processes)
-        process = Process(
-            f"{name}-{number}" if number else name, command, self.folder, self.environment(**environment)
-        )
+        process = Process(f"{name}-{number}" if number else name, command, self.folder, self.environment(**environment))
         self.processes.append(process)
         return process
 

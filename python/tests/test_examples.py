@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import os
@@ -70,14 +71,13 @@ async def test_a_client_that_goes_away_stops_its_run() -> None:
 
 
 def test_the_worker_with_a_gpu_executes_the_node_of_its_queue(fleet: Fleet) -> None:
-    worker = fleet.spawn(
-        "gpu", [sys.executable, PLACE / "gpu_worker.py", fleet.redis_url], PYTHONPATH=package()
-    )
+    worker = fleet.spawn("gpu", [sys.executable, PLACE / "gpu_worker.py", fleet.redis_url], PYTHONPATH=package())
     with httpx.Client(base_url=fleet.url, headers={"authorization": f"Bearer {fleet.key}"}) as client:
         request = {"workflow": (PLACE / "gpu.yml").read_text(), "inputs": {"text": "tide"}}
         run = client.post("/api/v1/runs", json=request).raise_for_status().json()["id"]
 
         def shown() -> dict[str, Any] | None:
+            assert worker.child.poll() is None, worker.text()
             answer = client.get(f"/api/v1/runs/{run}").raise_for_status().json()
             return answer if answer["status"] not in ("scheduled", "running") else None
 
@@ -123,8 +123,6 @@ async def frames_of(app: Any, letter: dict[str, str]) -> AsyncIterator[str]:
 
     httpx's transport for such servers collects the whole answer first, so this speaks ASGI.
     """
-    import asyncio
-
     sent: asyncio.Queue[bytes | None] = asyncio.Queue()
     gone = asyncio.Event()
     asked = False

@@ -1,7 +1,7 @@
 """The program `tidemill` inside the package: the command line, and the helper that code nodes need.
 
 `make wheel` puts it into `bin/` beside this file. A package that was built without it (`pip install ./python`) uses the
-one that `TIDEMILL_PROGRAM` names, or the one on the path.
+one on the path.
 """
 
 from __future__ import annotations
@@ -11,31 +11,29 @@ import shutil
 import sys
 from pathlib import Path
 
-#: Names a program to use in place of the packaged one.
-VARIABLE = "TIDEMILL_PROGRAM"
+#: The setting `code.helper` of the environment, which names a helper program.
+HELPER = "TIDEMILL_CODE_HELPER"
 
 _PACKAGED = Path(__file__).parent / "bin" / "tidemill"
 
 
-def find() -> Path | None:
-    """Returns the program: the one that `TIDEMILL_PROGRAM` names, else the packaged one, else one on the path.
+def helper() -> str | None:
+    """Returns the packaged program as the helper of engines and workers that were not given another one.
 
-    Returns `None` if there is no program.
+    Returns `None` if there is none, or if the environment names one: then the engine finds it.
     """
-    if named := os.environ.get(VARIABLE):
-        return Path(named)
-    if _PACKAGED.is_file():
-        return _PACKAGED
-    return _on_path()
+    if os.environ.get(HELPER):
+        return None
+    return str(_PACKAGED) if _PACKAGED.is_file() else None
 
 
 def main() -> None:
     """The command `tidemill`: this process becomes the program."""
-    program = find()
+    program = str(_PACKAGED) if _PACKAGED.is_file() else _on_path()
     if program is None:
         sys.exit(
-            "tidemill: this package was built without the program; build a wheel with `make wheel` in Tidemill's"
-            f" repository, or name a program with {VARIABLE}"
+            "tidemill: this package was built without the program, and there is none on the path; build a wheel with "
+            "`make wheel` in Tidemill's repository, and install that"
         )
     try:
         os.execv(program, ["tidemill", *sys.argv[1:]])
@@ -43,12 +41,12 @@ def main() -> None:
         sys.exit(f"tidemill: cannot start {program}: {error.strerror}")
 
 
-def _on_path() -> Path | None:
+def _on_path() -> str | None:
     """Returns a `tidemill` on the path that is a program, and not the script that calls `main`."""
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         found = shutil.which("tidemill", path=folder) if folder else None
         if found and not _is_script(found):
-            return Path(found)
+            return found
     return None
 
 
