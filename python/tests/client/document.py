@@ -29,9 +29,7 @@ called: set[str] = set()
 for _name, _schema in SCHEMAS.items():
     if "properties" in _schema:
         is_open = bool(_schema.get("additionalProperties"))
-        getattr(models, _name).__pydantic_config__ = ConfigDict(
-            extra="allow" if is_open else "forbid", strict=True
-        )
+        getattr(models, _name).__pydantic_config__ = ConfigDict(extra="allow" if is_open else "forbid", strict=True)
 
 
 @cache
@@ -45,9 +43,7 @@ def check(schema: str, value: Any) -> None:
     try:
         adapter(schema).validate_python(value)
     except ValidationError as error:
-        raise AssertionError(
-            f"{schema} in docs/openapi/native.json does not fit: {error}\n{value}"
-        ) from error
+        raise AssertionError(f"{schema} in docs/openapi/native.json does not fit: {error}\n{value}") from error
 
 
 def operation_of(method: str, path: str) -> dict[str, Any] | None:
@@ -72,9 +68,7 @@ def check_answer(response: httpx.Response) -> None:
         return
     answers: dict[str, Any] = operation["responses"]
     name = operation["operationId"]
-    assert str(response.status_code) in answers, (
-        f"{name} has no answer {response.status_code} in the document"
-    )
+    assert str(response.status_code) in answers, f"{name} has no answer {response.status_code} in the document"
     called.add(name)
     schema = answers[str(response.status_code)].get("content", {}).get("application/json", {}).get("schema")
     if schema is None:

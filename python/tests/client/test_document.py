@@ -38,8 +38,7 @@ def parameters() -> dict[str, set[str]]:
     source = (API / "native/parameters.rs").read_text(encoding="utf-8")
     table = source.split("const READ", 1)[1].split("];\n", 1)[0]
     return {
-        path: set(re.findall(r'"(\w+)"', names))
-        for path, names in re.findall(r'\("(/[^"]+)", &\[([^\]]*)\]\)', table)
+        path: set(re.findall(r'"(\w+)"', names)) for path, names in re.findall(r'\("(/[^"]+)", &\[([^\]]*)\]\)', table)
     }
 
 

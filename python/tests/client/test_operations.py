@@ -160,9 +160,7 @@ def pairs() -> Iterator[tuple[type, type]]:
 @pytest.mark.parametrize(("one", "other"), list(pairs()))
 def test_both_clients_have_the_same_methods_with_the_same_parameters(one: type, other: type) -> None:
     def methods(kind: type) -> dict[str, list[str]]:
-        own = {
-            name: method for name, method in inspect.getmembers(kind, callable) if not name.startswith("_")
-        }
+        own = {name: method for name, method in inspect.getmembers(kind, callable) if not name.startswith("_")}
         return {name: list(inspect.signature(method).parameters) for name, method in own.items()}
 
     assert methods(one) == methods(other)

@@ -66,9 +66,7 @@ def ok(value: Any = None, status: int = 200) -> httpx.Response:
     return httpx.Response(status, json=value)
 
 
-def refused(
-    status: int, code: str = "some", headers: dict[str, str] | None = None, **more: Any
-) -> httpx.Response:
+def refused(status: int, code: str = "some", headers: dict[str, str] | None = None, **more: Any) -> httpx.Response:
     body = {"code": code, "message": "because", "status": status, **more}
     return httpx.Response(status, json=body, headers=headers)
 
@@ -79,9 +77,7 @@ CUT = httpx.ReadError("cut")
 
 def test_a_run_is_submitted_with_what_was_given_and_nothing_else() -> None:
     server = Server(ok(SUBMITTED, 201))
-    run = server.client().run(
-        "app:\n  x: 1", {"name": "Ada"}, query="q", options={"max_steps": 5}, extra={"new": 1}
-    )
+    run = server.client().run("app:\n  x: 1", {"name": "Ada"}, query="q", options={"max_steps": 5}, extra={"new": 1})
     assert (run.id, run.status, run.version) == ("r", "scheduled", "v")
     (request,) = server.seen
     assert str(request.url) == "http://server/api/v1/runs"
@@ -314,9 +310,7 @@ def stream(text: str) -> httpx.Response:
 
 def test_a_stream_without_a_word_is_over_only_if_its_run_is() -> None:
     began = stream(f"id: 1-0\ndata: {json.dumps(EVENT)}\n\n")
-    server = Server(
-        began, AWAY, stream(""), refused(503), AWAY, AWAY, AWAY, stream(""), ok({"status": "failed"})
-    )
+    server = Server(began, AWAY, stream(""), refused(503), AWAY, AWAY, AWAY, stream(""), ok({"status": "failed"}))
     assert [event.seq for event in server.client().open("r").events()] == [1]
     asked = [request.headers.get("last-event-id") for request in server.seen]
     assert asked == ["0", "1-0", "1-0", None, None, None, None, "1-0", None]

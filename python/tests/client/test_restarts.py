@@ -17,9 +17,7 @@ from fleet import Fleet, Process, program, until
 PIECES = 60
 #: The text takes three seconds, and what comes is written down by the worker meanwhile.
 RULES = [{"match": {}, "chunks": [f"w{number} " for number in range(PIECES)], "chunk_delay_ms": 50}]
-WRITING = flow(
-    model("write"), {"id": "end", "type": "answer", "answer": "{{#llm.text#}}"}, mode="advanced-chat"
-)
+WRITING = flow(model("write"), {"id": "end", "type": "answer", "answer": "{{#llm.text#}}"}, mode="advanced-chat")
 PATIENT = Retries(attempts=200, seconds=90.0, first=0.05, longest=0.5)
 
 

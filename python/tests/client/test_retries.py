@@ -48,9 +48,7 @@ def test_a_high_attempt_overflows_nothing() -> None:
         (Repeat.UNSENT, {Failure.UNSENT, Failure.BUSY}),
     ],
 )
-def test_a_request_is_repeated_only_after_failures_that_it_survives(
-    repeat: Repeat, failures: set[Failure]
-) -> None:
+def test_a_request_is_repeated_only_after_failures_that_it_survives(repeat: Repeat, failures: set[Failure]) -> None:
     assert {failure for failure in Failure if mends(repeat, failure)} == failures
 
 

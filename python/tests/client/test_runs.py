@@ -45,9 +45,7 @@ def test_a_run_has_events_and_outputs(client: Client) -> None:
     assert shown["nodes"][1]["outputs"] == {"output": "Hello, Ada!"}
     assert run.show()["outputs"] == {"greeting": "Hello, Ada!"}
     for stored in events:
-        assert [event.seq for event in run.events(after=stored)] == list(
-            range(stored.seq + 1, len(events) + 1)
-        )
+        assert [event.seq for event in run.events(after=stored)] == list(range(stored.seq + 1, len(events) + 1))
 
 
 async def test_the_asynchronous_client_does_the_same(asynchronous: AsyncClient) -> None:
@@ -168,9 +166,7 @@ def test_a_run_is_paused_and_resumed_by_command(client: Client) -> None:
 
 
 def test_a_result_that_takes_too_long_leaves_the_run(client: Client) -> None:
-    run = client.run(
-        EXAMPLES / "hello.yml", {"name": "x"}, commands=[{"after": "1754300000001", "command": "pause"}]
-    )
+    run = client.run(EXAMPLES / "hello.yml", {"name": "x"}, commands=[{"after": "1754300000001", "command": "pause"}])
     until(lambda: run.show()["status"] == "paused", "the pause")
     begun = time.monotonic()
     with pytest.raises(TimeoutError, match="it goes on"):
@@ -196,7 +192,5 @@ def test_the_client_needs_no_native_module() -> None:
         "import tidemill\nprint(Client('http://a', 'k'), sorted(dir(tidemill))[0])\n"
     )
     path = str(ROOT / "python/src")
-    done = subprocess.run(
-        [sys.executable, "-c", program], env={"PYTHONPATH": path}, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": path}, capture_output=True, text=True)
     assert (done.returncode, done.stdout.split()[:2]) == (0, ["<Client", "http://a>"]), done.stderr

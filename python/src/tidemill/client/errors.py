@@ -132,9 +132,7 @@ class Unreachable(ClientError):
 class StreamLost(ClientError):
     """The events of a run could not be continued. Follow the run again after `position` when the server is back."""
 
-    def __init__(
-        self, message: str, *, run_id: str = "", position: str | None = None, attempts: int = 0
-    ) -> None:
+    def __init__(self, message: str, *, run_id: str = "", position: str | None = None, attempts: int = 0) -> None:
         super().__init__(message)
         self.run_id = run_id
         self.position = position

@@ -82,9 +82,7 @@ def address(base: str, file: str | Mapping[str, Any]) -> str:
     """
     url = file if isinstance(file, str) else file.get("url") or file.get("remote_url")
     if not url or not isinstance(url, str):
-        raise ValueError(
-            "this file has no url; files that nodes made get one in the answers of /v1 (docs/api.md)"
-        )
+        raise ValueError("this file has no url; files that nodes made get one in the answers of /v1 (docs/api.md)")
     whole_url = urljoin(base + "/", url)
     if urlsplit(whole_url).scheme not in {"http", "https"}:
         raise ValueError(f"{whole_url} is not an http address")
