@@ -22,7 +22,9 @@ use uuid::Uuid;
 
 use crate::attempt::noted_files::NotedFiles;
 use crate::health::Health;
+use crate::host;
 use crate::host::Hosts;
+use crate::host::calls::HostedCallError;
 use crate::jobs::heartbeat::{Heartbeat, OwnStore};
 use crate::jobs::shared::{Core, Settings};
 use crate::jobs::{cancel, consume, heartbeat};
@@ -69,6 +71,9 @@ pub enum StartError {
     /// A setting of `[http]` cannot be used.
     #[error(transparent)]
     Http(#[from] HttpSettingError),
+    /// A Call of the program around the worker cannot be registered.
+    #[error(transparent)]
+    Calls(#[from] HostedCallError),
     /// A setting of `[tools]` cannot be used.
     #[error(transparent)]
     Tools(#[from] ToolSettingError),
@@ -131,6 +136,25 @@ pub async fn start_hosting(
     heartbeat_store: Option<OwnStore>,
     hosts: Hosts,
 ) -> Result<Worker, StartError> {
+    begin(config, jobs, heartbeat_store, hosts, true).await
+}
+
+/// Starts the only worker of a store, with executors of the host program. Its record lacks the fingerprint of the secret
+/// key, which takes some time to make and is there to be compared with those of other workers.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_alone(config: &Config, jobs: Arc<dyn Jobs>, hosts: Hosts) -> Result<Worker, StartError> {
+    begin(config, jobs, None, hosts, false).await
+}
+
+async fn begin(
+    config: &Config,
+    jobs: Arc<dyn Jobs>,
+    heartbeat_store: Option<OwnStore>,
+    hosts: Hosts,
+    is_in_fleet: bool,
+) -> Result<Worker, StartError> {
     metrics::describe();
     serve::describe();
     let listener_settings = listener_settings(config);
@@ -150,12 +174,14 @@ pub async fn start_hosting(
         files,
         tools,
         knowledge,
-        calls: calls(config, &jobs, key.clone())?,
+        calls: calls(config, &jobs, key.clone())?.hosting(hosts.call_executors()),
         extensions: Extensions::new(config, &variable)?,
     };
     // Fail early when the store cannot be used.
     jobs.namespace().await?;
-    let core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    host::calls::register(&*jobs, &hosts.manifests(), key.as_ref()).await?;
+    let mut core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    core.setup.shows_key = is_in_fleet;
     let core = Arc::new(core);
     let config = Arc::new(config.clone());
     survey::survey(&core, &config).await;

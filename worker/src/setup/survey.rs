@@ -11,6 +11,7 @@ use tidemill_common::wire::worker::{AboutWorker, CallAbility, Missing};
 use uuid::Uuid;
 
 use crate::jobs::shared::Core;
+use crate::outside::calls::NOT_HOSTED;
 use crate::setup::fixed;
 
 /// The time between two surveys.
@@ -50,7 +51,7 @@ pub(crate) async fn survey(core: &Core, config: &Config) {
     });
     missing.extend(unset);
     let refused = |call: &CallAbility| {
-        let reason = call.reason.clone()?;
+        let reason = call.reason.clone().filter(|reason| reason != NOT_HOSTED)?;
         Some(lacking(Need::Call { id: call.id.clone() }, reason))
     };
     missing.extend(calls.iter().filter_map(refused));
@@ -77,7 +78,7 @@ pub(crate) fn lacking(need: Need, reason: String) -> Missing {
 
 /// Returns the fingerprint of the secret key; `None` without a key, or while the store gives no salt.
 async fn fingerprint(core: &Core) -> Option<String> {
-    let key = core.setup.key.clone()?;
+    let key = core.setup.key.clone().filter(|_| core.setup.shows_key)?;
     if let known @ Some(_) = core.setup.fingerprint() {
         return known;
     }
