@@ -58,6 +58,8 @@ pub(crate) enum Error {
     RedisServer(#[from] RedisServerError),
     #[error(transparent)]
     Local(#[from] LocalError),
+    #[error(transparent)]
+    Embedded(#[from] tidemill_embed::EmbedError),
 }
 
 impl Error {
@@ -74,14 +76,15 @@ impl Error {
             | Self::OutputClosed
             | Self::Folder(_)
             | Self::RedisServer(_)
-            | Self::Local(_) => Vec::new(),
+            | Self::Local(_)
+            | Self::Embedded(_) => Vec::new(),
         }
     }
 
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
-            Self::Failed(_) | Self::Folder(_) => Exit::Failed,
+            Self::Failed(_) | Self::Folder(_) | Self::Embedded(_) => Exit::Failed,
             Self::OutputClosed => Exit::Succeeded,
             Self::OfFile { error, .. } => error.exit(),
             Self::Client(error) => error.exit(),

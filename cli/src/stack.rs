@@ -116,15 +116,7 @@ const GRACE_SECONDS: u64 = 5;
 const STREAM_GRACE_SECONDS: u64 = 1;
 
 fn configure(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Config, Error> {
-    let mut sources = Sources::of_process(None, Vec::new());
-    // A flag would win over the environment, but this log level is only a default.
-    let says_log =
-        |(name, _): &(String, String)| ["TIDEMILL_LOG", "TIDEMILL_LOG_LEVEL"].contains(&name.as_str());
-    if !sources.environment.iter().any(says_log) {
-        sources.flags.push(("log.level".into(), settings.log_level.into()));
-        sources.flags.push(("log.format".into(), "text".into()));
-    }
-    let mut config = Config::load(&sources).map_err(|error| Error::Usage(error.to_string()))?;
+    let mut config = of_process(settings.log_level)?;
     if let Some(url) = settings.redis {
         config.redis.url = url.into();
     }
@@ -142,14 +134,39 @@ fn configure(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Config
     }
     // Several workers in one process: the scheduler's port serves health and metrics for all of them.
     config.worker.listen = String::new();
+    without_waits(&mut config);
+    Ok(config)
+}
+
+/// The settings of this process: its file, its environment.
+///
+/// # Errors
+/// A setting is wrong.
+pub(crate) fn of_process(log_level: &'static str) -> Result<Config, Error> {
+    let mut sources = Sources::of_process(None, Vec::new());
+    // A flag would win over the environment, but this log level is only a default.
+    let says_log =
+        |(name, _): &(String, String)| ["TIDEMILL_LOG", "TIDEMILL_LOG_LEVEL"].contains(&name.as_str());
+    if !sources.environment.iter().any(says_log) {
+        sources.flags.push(("log.level".into(), log_level.into()));
+        sources.flags.push(("log.format".into(), "text".into()));
+    }
+    Config::load(&sources).map_err(|error| Error::Usage(error.to_string()))
+}
+
+/// Shortens what a stop waits for: a user waits at the terminal.
+pub(crate) fn without_waits(config: &mut Config) {
     config.worker.grace_seconds = config.worker.grace_seconds.min(GRACE_SECONDS);
     config.scheduler.grace_seconds = config.scheduler.grace_seconds.min(STREAM_GRACE_SECONDS);
     // No proxy is in front of it.
     config.scheduler.unready_ms = 0;
-    Ok(config)
 }
 
-async fn start_mock(models: &ModelArgs, config: &mut Config) -> Result<Option<Running>, Error> {
+/// Starts the mock model if it is wanted, and leads model calls where the arguments say.
+///
+/// # Errors
+/// Its rules cannot be used, or no port is free.
+pub(crate) async fn start_mock(models: &ModelArgs, config: &mut Config) -> Result<Option<Running>, Error> {
     if let Some(url) = &models.provider_url {
         use_provider(config, url, Some("OPENAI_API_KEY"));
     }

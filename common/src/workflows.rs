@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 use tidemill_base::limits::{WORKFLOW_BYTES_MIN, WORKFLOWS_BYTES_MAX};
 use tidemill_base::value::JsonMap;
 use tidemill_workflow::dsl::{Diagnostic, Document, SealError, SealingKey};
-use tidemill_workflow::graph::{self, Graph, GraphHash};
+use tidemill_workflow::graph::{self, Graph, GraphHash, Node};
 
 /// A workflow version, ready to run.
 #[derive(Debug)]
@@ -48,8 +48,12 @@ pub enum WorkflowError {
 pub struct Workflows {
     key: Option<SealingKey>,
     shows_secrets: bool,
+    on_worker: Option<OnWorker>,
     cache: Mutex<Cache>,
 }
+
+/// Returns true for nodes that must run on a worker, although a scheduler could evaluate them.
+pub type OnWorker = Arc<dyn Fn(&Node) -> bool + Send + Sync>;
 
 #[derive(Default)]
 struct Cache {
@@ -71,7 +75,13 @@ struct CacheEntry {
 impl Workflows {
     /// An empty cache. `key` opens the secrets of documents; `shows_secrets` is [`Graph::showing`]'s.
     pub fn new(key: Option<SealingKey>, shows_secrets: bool) -> Self {
-        Self { key, shows_secrets, cache: Mutex::default() }
+        Self { key, shows_secrets, on_worker: None, cache: Mutex::default() }
+    }
+
+    /// Lets workers run the nodes for which this returns true, as `runs_on: worker` in the file does.
+    #[must_use]
+    pub fn with_on_worker(self, on_worker: Option<OnWorker>) -> Self {
+        Self { on_worker, ..self }
     }
 
     /// The key that seals and opens the secrets of documents.
@@ -137,8 +147,13 @@ impl Workflows {
         Ok(self.workflow(document, graph, text))
     }
 
-    fn workflow(&self, document: Document, graph: Graph, text: Arc<str>) -> Workflow {
+    fn workflow(&self, document: Document, mut graph: Graph, text: Arc<str>) -> Workflow {
         let Document { description, options, .. } = document;
+        if let Some(on_worker) = &self.on_worker {
+            for node in &mut graph.nodes {
+                node.settings.on_worker |= on_worker(node);
+            }
+        }
         Workflow { graph: Arc::new(graph.showing(self.shows_secrets)), document: text, description, options }
     }
 

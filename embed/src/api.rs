@@ -22,14 +22,32 @@ impl Api {
         Self { router, key }
     }
 
+    pub(crate) fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Result<Json, EmbedError> {
-        let response = self.open(Method::GET, path, None).await?;
+        let response = self.open(Method::GET, path, Vec::new()).await?;
         json(response).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Json) -> Result<Json, EmbedError> {
-        let response = self.open(Method::POST, path, Some(body)).await?;
+        let response = self.open(Method::POST, path, body.to_string().into_bytes()).await?;
         json(response).await
+    }
+
+    /// As [`Self::open`], and reads the whole answer.
+    pub(crate) async fn bytes(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, EmbedError> {
+        bytes(self.open(method, path, body).await?).await
     }
 
     /// Makes a request. Its answer is a success; its body may still come.
@@ -37,14 +55,14 @@ impl Api {
         &self,
         method: Method,
         path: &str,
-        body: Option<&Json>,
+        body: Vec<u8>,
     ) -> Result<Response<Body>, EmbedError> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::AUTHORIZATION, format!("Bearer {}", self.key))
             .header(header::CONTENT_TYPE, "application/json")
-            .body(body.map_or_else(Body::empty, |body| Body::from(body.to_string())))
+            .body(Body::from(body))
             .map_err(|error| EmbedError::Unreadable(error.to_string()))?;
         let response = match self.router.clone().oneshot(request).await {
             Ok(response) => response,
@@ -57,12 +75,16 @@ impl Api {
     }
 }
 
+async fn bytes(response: Response<Body>) -> Result<Vec<u8>, EmbedError> {
+    let body = response.into_body().collect().await;
+    Ok(body.map_err(|error| EmbedError::Unreadable(error.to_string()))?.to_bytes().into())
+}
+
 async fn json(response: Response<Body>) -> Result<Json, EmbedError> {
     if response.status() == StatusCode::NO_CONTENT {
         return Ok(Json::Null);
     }
-    let body = response.into_body().collect().await;
-    let body = body.map_err(|error| EmbedError::Unreadable(error.to_string()))?.to_bytes();
+    let body = bytes(response).await?;
     serde_json::from_slice(&body).map_err(|error| EmbedError::Unreadable(error.to_string()))
 }
 

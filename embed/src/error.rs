@@ -1,5 +1,7 @@
 //! The errors of an embedded engine.
 
+use std::path::PathBuf;
+
 use serde_json::Value as Json;
 use tidemill_common::store::StoreError;
 
@@ -9,6 +11,12 @@ pub enum EmbedError {
     /// A setting cannot be used.
     #[error(transparent)]
     Config(#[from] tidemill_common::config::ConfigError),
+    /// No program is where [`EngineConfig::tidemill`](crate::EngineConfig::tidemill) says.
+    #[error("there is no program {}, which EngineConfig::tidemill names", .0.display())]
+    NoHelper(PathBuf),
+    /// The folder for files cannot be made.
+    #[error("cannot make a temporary folder for files: {0}; set files.url")]
+    Folder(std::io::Error),
     /// The scheduler's part does not start.
     #[error("the engine does not start: {0}")]
     Scheduler(#[from] tidemill_scheduler::app::StartError),

@@ -35,16 +35,24 @@
 mod api;
 mod command;
 mod config;
+mod document;
 mod engine;
 mod error;
 mod events;
+mod forgetting;
+mod helper;
 mod inputs;
+mod lack;
 mod run;
 
 pub use command::Command;
-pub use config::EngineConfig;
+pub use config::{ENDED_RUNS_MAX, EngineConfig};
+pub use document::Times;
 pub use engine::Engine;
 pub use error::EmbedError;
 pub use events::{Event, EventStream};
 pub use inputs::Inputs;
-pub use run::Run;
+pub use lack::Lack;
+pub use run::{Outcome, Run};
+/// Node executors of the host.
+pub use tidemill_worker::host;

@@ -2,22 +2,58 @@
 
 use axum::http::Method;
 use serde_json::Value as Json;
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire::event::kind;
 
 use crate::api::Api;
 use crate::command::Command;
 use crate::error::EmbedError;
-use crate::events::EventStream;
+use crate::events::{Event, EventStream};
+use crate::forgetting::Hold;
 
-/// A run. It goes on when this is dropped.
+/// A run. It goes on when this is dropped; an ended run whose last handle and stream are gone is forgotten.
 #[derive(Clone)]
 pub struct Run {
     api: Api,
     id: String,
+    conversation: Option<String>,
+    hold: Hold,
+}
+
+/// How a run has ended, or that it waits.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// It succeeded; `exceptions` nodes have failed, and their error strategies continued the run.
+    Succeeded {
+        /// The outputs of the run.
+        outputs: JsonMap,
+        /// The number of nodes that have failed and were handled.
+        exceptions: u64,
+    },
+    /// It failed.
+    Failed {
+        /// The error of the node that has failed.
+        error: String,
+    },
+    /// A command, a limit or a node has stopped it.
+    Stopped {
+        /// The reason that was given.
+        reason: String,
+        /// The outputs until then.
+        outputs: JsonMap,
+    },
+    /// It waits for an answer or for [`Command::Resume`].
+    Paused {
+        /// The pauses that wait, as [`Run::pauses`] gives them; empty after [`Command::Pause`].
+        pauses: Vec<Json>,
+        /// The outputs so far.
+        outputs: JsonMap,
+    },
 }
 
 impl Run {
-    pub(crate) fn new(api: Api, id: String) -> Self {
-        Self { api, id }
+    pub(crate) fn new(api: Api, id: String, conversation: Option<String>, hold: Hold) -> Self {
+        Self { api, id, conversation, hold }
     }
 
     /// Its id.
@@ -25,13 +61,42 @@ impl Run {
         &self.id
     }
 
+    /// The id of its conversation, if it has one.
+    pub fn conversation(&self) -> Option<&str> {
+        self.conversation.as_deref()
+    }
+
     /// Its events, from the first one. Each call begins again.
     ///
     /// # Errors
     /// [`EmbedError::Refused`] when the engine no longer has the run.
     pub async fn events(&self) -> Result<EventStream, EmbedError> {
-        let answer = self.api.open(Method::GET, &self.path("/events"), None).await?;
-        Ok(EventStream::new(answer.into_body()))
+        let answer = self.api.open(Method::GET, &self.path("/events"), Vec::new()).await?;
+        Ok(EventStream::new(answer.into_body(), self.hold.clone()))
+    }
+
+    /// Waits until the run has ended, or waits for an answer or a command itself.
+    ///
+    /// # Errors
+    /// [`EmbedError::Refused`] when the engine no longer has the run; `engine_stopped` when the engine stops before the
+    /// run has ended.
+    pub async fn result(&self) -> Result<Outcome, EmbedError> {
+        let mut events = self.events().await?;
+        while let Some(event) = events.next().await? {
+            if let Some(outcome) = ended(&event) {
+                return Ok(outcome);
+            }
+            // The event may be old: somebody may have answered since.
+            if event.kind == kind::GRAPH_RUN_PAUSED && self.show().await?["status"] == "paused" {
+                let pauses = event.data["pauses"].as_array().cloned().unwrap_or_default();
+                return Ok(Outcome::Paused { pauses, outputs: map(&event.data["outputs"]) });
+            }
+        }
+        Err(EmbedError::Refused {
+            code: "engine_stopped".into(),
+            message: "the engine has stopped before the run has ended".into(),
+            diagnostics: Vec::new(),
+        })
     }
 
     /// Sends a command. It takes effect unless the run ends first.
@@ -75,7 +140,39 @@ impl Run {
         self.api.get(&self.path("/snapshot")).await
     }
 
+    /// As [`Self::snapshot`], as text. Large numbers keep all their digits.
+    ///
+    /// # Errors
+    /// [`EmbedError::Refused`] with `run_over` when the run has ended.
+    pub async fn snapshot_bytes(&self) -> Result<Vec<u8>, EmbedError> {
+        self.api.bytes(Method::GET, &self.path("/snapshot"), Vec::new()).await
+    }
+
     fn path(&self, below: &str) -> String {
         format!("/api/v1/runs/{}{below}", self.id)
     }
+}
+
+/// The outcome that an event tells; `None` if the run goes on.
+fn ended(event: &Event) -> Option<Outcome> {
+    let data = &event.data;
+    let text = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
+    match event.kind.as_str() {
+        kind::GRAPH_RUN_SUCCEEDED => {
+            Some(Outcome::Succeeded { outputs: map(&data["outputs"]), exceptions: 0 })
+        }
+        kind::GRAPH_RUN_PARTIAL_SUCCEEDED => {
+            let exceptions = data["exceptions_count"].as_u64().unwrap_or_default();
+            Some(Outcome::Succeeded { outputs: map(&data["outputs"]), exceptions })
+        }
+        kind::GRAPH_RUN_FAILED => Some(Outcome::Failed { error: text("error") }),
+        kind::GRAPH_RUN_ABORTED => {
+            Some(Outcome::Stopped { reason: text("reason"), outputs: map(&data["outputs"]) })
+        }
+        _ => None,
+    }
+}
+
+fn map(value: &Json) -> JsonMap {
+    value.as_object().cloned().unwrap_or_default()
 }

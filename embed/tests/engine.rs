@@ -85,7 +85,7 @@ async fn a_run_that_waits_goes_on_from_its_snapshot_in_another_engine() {
     let second = engine().await;
     let run = second.resume(&snapshot).await.expect("the snapshot is taken");
     until(&run, "graph_run_paused").await;
-    let pause = run.pauses().await.unwrap()[0]["id"].as_str().expect("a pause has an id").to_owned();
+    let pause = run.pauses().await.unwrap()[0]["pause_id"].as_str().expect("a pause has an id").to_owned();
     run.answer(&pause, &json!({"input": 17})).await.expect("the answer fits");
     until(&run, "graph_run_succeeded").await;
     assert_eq!(run.show().await.unwrap()["outputs"]["given"], 17);

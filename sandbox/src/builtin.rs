@@ -53,7 +53,7 @@ impl BuiltIn {
         let missing = confine::missing();
         let refusal = match (&host, missing) {
             (None, _) => Some(
-                "this program cannot host the sandbox: its main does not call helper::run_if_asked".into(),
+                "code and documents need the tidemill program as a helper, and this program is not it; name it with code.helper".into(),
             ),
             (_, Some(missing)) if !config.allow_weaker_sandbox => Some(format!(
                 "this machine's kernel lacks {missing}; set code.allow_weaker_sandbox to run code without it, or code.endpoint to a dify-sandbox"

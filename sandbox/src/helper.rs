@@ -22,6 +22,10 @@ impl Host {
         // Use the running image, so that replacing the file in an upgrade does no harm.
         HOSTS.get().map(|()| Self("/proc/self/exe".into()))
     }
+    /// The program that a setting names; without one the running program, if it can be a helper.
+    pub fn named(program: &str) -> Option<Self> {
+        if program.is_empty() { Self::this_program() } else { Some(Self::at(program)) }
+    }
     /// Another program whose `main` calls [`run_if_asked`].
     pub fn at(program: impl Into<PathBuf>) -> Self {
         Self(program.into())

@@ -12,6 +12,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tidemill_common::config::Config;
 use tidemill_common::files;
 use tidemill_common::store::Runs;
+use tidemill_common::workflows::OnWorker;
 use tokio::sync::{Notify, watch};
 
 use crate::api::ApiState;
@@ -64,6 +65,20 @@ impl Parts {
         stores: Stores,
         metrics: PrometheusHandle,
     ) -> Result<Self, StartError> {
+        Self::start_hosting(config, stores, metrics, None).await
+    }
+
+    /// As [`Self::start`], for a program with node executors of its own: `on_worker` returns true for the nodes that
+    /// they take, so that those are not evaluated here.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_hosting(
+        config: &Config,
+        stores: Stores,
+        metrics: PrometheusHandle,
+        on_worker: Option<OnWorker>,
+    ) -> Result<Self, StartError> {
         let id: Arc<str> = new_id().into();
         let liveness = Arc::new(Liveness::default());
         let (stop, stopped) = watch::channel(false);
@@ -71,7 +86,7 @@ impl Parts {
         let (lease_ms, renew_ms) = (config.scheduler.shard_lease_ms, config.scheduler.shard_renew_ms);
         let lease = Arc::new(Lease::new(id.clone(), lease_ms, renew_ms));
         let key = config.scheduler.sealing_key();
-        let workflows = Arc::new(Workflows::new(config, key.clone()));
+        let workflows = Arc::new(Workflows::new(config, key.clone()).with_on_worker(on_worker));
         let sealing = Sealing::new(key.clone());
         begin_sealing(&sealing, &*stores.shards, &id, Duration::from_millis(lease_ms)).await;
         let ordered = Arc::new(Notify::new());
@@ -112,6 +127,13 @@ impl Parts {
                 tracing::error!("the thread of the leases panicked");
             }
         })
+    }
+
+    /// Stops without waiting, for a holder that is dropped. The threads end soon after, and streams end.
+    pub fn abandon(&self) {
+        self.stage.send_replace(Stage::Closing);
+        self.stop.send_replace(true);
+        self.lease.stop();
     }
 
     /// Stops without listeners: gives up the shards and ends all streams.

@@ -13,7 +13,7 @@ use tidemill_common::ids::ShardId;
 use tidemill_common::machine::state::options::choices::Choices;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::value::JsonMap;
-use tidemill_common::workflows::{self, WorkflowError};
+use tidemill_common::workflows::{self, OnWorker, WorkflowError};
 
 pub use tidemill_common::workflows::Workflow;
 
@@ -73,6 +73,12 @@ impl Workflows {
                 extensions: config.features.moderation_extensions.keys().cloned().collect(),
             },
         }
+    }
+
+    /// Lets workers run the nodes for which this returns true, although this process could evaluate them.
+    #[must_use]
+    pub fn with_on_worker(self, on_worker: Option<OnWorker>) -> Self {
+        Self { known: self.known.with_on_worker(on_worker), ..self }
     }
 
     /// Reads a workflow file. Also returns the warnings. It is slow: do not call it on an async thread.

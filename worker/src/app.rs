@@ -10,7 +10,8 @@ use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::{self, Files, FilesError};
 use tidemill_common::mistakes;
-use tidemill_common::open_files::{self, Need};
+use tidemill_common::need::Need;
+use tidemill_common::open_files;
 use tidemill_common::registry::{ProfileTableError, ProfilesConfig};
 use tidemill_common::serve::{self, ListenerSettings, PROBE_CONNECTIONS};
 use tidemill_common::store::{Jobs, StoreError};
@@ -21,6 +22,7 @@ use uuid::Uuid;
 
 use crate::attempt::noted_files::NotedFiles;
 use crate::health::Health;
+use crate::host::Hosts;
 use crate::jobs::heartbeat::{Heartbeat, OwnStore};
 use crate::jobs::shared::{Core, Settings};
 use crate::jobs::{cancel, consume, heartbeat};
@@ -106,6 +108,19 @@ pub async fn start(config: &Config, jobs: Arc<dyn Jobs>) -> Result<Worker, Start
     start_with(config, jobs, None).await
 }
 
+/// As [`start`], with the executors of a host program.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_hosting(
+    config: &Config,
+    jobs: Arc<dyn Jobs>,
+    hosts: crate::host::Hosts,
+) -> Result<Worker, StartError> {
+    let _ = hosts;
+    start(config, jobs).await
+}
+
 /// As [`start`], with a separate store for the heartbeat. It is created on the heartbeat thread, so its connections do
 /// not wait for a busy read loop.
 ///
@@ -115,6 +130,19 @@ pub async fn start_with(
     config: &Config,
     jobs: Arc<dyn Jobs>,
     heartbeat_store: Option<OwnStore>,
+) -> Result<Worker, StartError> {
+    start_hosting(config, jobs, heartbeat_store, Hosts::default()).await
+}
+
+/// As [`start_with`], with executors of the host program. It also serves the queues that `hosts` names.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_hosting(
+    config: &Config,
+    jobs: Arc<dyn Jobs>,
+    heartbeat_store: Option<OwnStore>,
+    hosts: Hosts,
 ) -> Result<Worker, StartError> {
     metrics::describe();
     serve::describe();
@@ -140,7 +168,8 @@ pub async fn start_with(
     };
     // Fail early when the store cannot be used.
     jobs.namespace().await?;
-    let core = Arc::new(Core::new(config, jobs, consumer_name().into(), key, outside));
+    let core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    let core = Arc::new(core);
     let config = Arc::new(config.clone());
     survey::survey(&core, &config).await;
     heartbeat::beat(&core, &*core.jobs).await?;
@@ -161,9 +190,7 @@ pub async fn start_with(
     }
     for missing in core.setup.about().missing {
         // The line above has the reason of a sandbox that refuses all code.
-        if matches!(missing.need, tidemill_common::need::Need::Code { .. })
-            && !code.text.contains(&missing.reason)
-        {
+        if matches!(missing.need, Need::Code { .. }) && !code.text.contains(&missing.reason) {
             tracing::warn!("this worker lacks {}: {}", missing.need, missing.reason);
         }
     }
@@ -192,6 +219,11 @@ impl Worker {
     /// The number of jobs this worker holds.
     pub fn jobs_held(&self) -> usize {
         self.core.in_flight.len()
+    }
+    /// The needs of nodes that this worker cannot meet, with the reasons.
+    pub fn lacks(&self) -> Vec<(Need, String)> {
+        let missing = self.core.setup.about().missing;
+        missing.into_iter().map(|missing| (missing.need, missing.reason)).collect()
     }
     /// Returns when the read loop has ended. It ends only on a stop or a panic.
     pub async fn ended(&mut self) {
@@ -300,7 +332,8 @@ fn listener_settings(config: &Config) -> ListenerSettings {
     let jobs = (worker.permits as u64).saturating_mul(FILES_OF_A_JOB);
     let own = jobs.saturating_add(OWN_FILES + PROBE_CONNECTIONS as u64);
     let settings = "worker.connections_max, worker.permits";
-    let connections = open_files::prepare(&Need { own, connections: worker.connections_max, settings });
+    let connections =
+        open_files::prepare(&open_files::Need { own, connections: worker.connections_max, settings });
     ListenerSettings { name: "health", setting, limits: worker.limits(connections) }
 }
 

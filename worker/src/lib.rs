@@ -4,6 +4,7 @@
 //! The modules in the order a job passes them:
 //! - [`jobs`] reads jobs and keeps their leases, starts attempts, and reports facts and results.
 //! - [`attempt`] runs one attempt: its input, the stages around the node, its journal, its result.
+//! - [`host`] has the executors of a program that contains this worker.
 //! - [`nodes`] has one file or folder per node type that does I/O.
 //! - [`setup`] knows what this worker can do, and hands jobs back that only others can do.
 //! - [`outside`] reaches models, tools, registered calls and services, knowledge bases and servers.
@@ -22,5 +23,5 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
-pub use app::{StartError, Worker, start, start_with};
+pub use app::{StartError, Worker, start, start_hosting, start_with};
 pub use setup::of_settings::{meets, of_settings};

@@ -4,11 +4,13 @@
 mod catalog;
 mod error;
 pub(crate) mod follow;
+mod inside;
 mod upload;
 pub(crate) mod view;
 
 use std::time::Duration;
 
+use axum::Router;
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value as Json, json};
 
@@ -33,6 +35,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
+    /// The interface of an engine in this process; `None`: a scheduler at `base`.
+    inside: Option<Router>,
     base: String,
     key: String,
 }
@@ -44,7 +48,12 @@ impl Client {
     /// [`ClientError::Url`] when the address cannot be used.
     pub(crate) fn new(target: &Target) -> Result<Self, ClientError> {
         let http = http(&target.url, READ_TIMEOUT)?;
-        Ok(Self { http, base: target.url.trim_end_matches('/').into(), key: target.key.clone() })
+        Ok(Self {
+            http,
+            inside: None,
+            base: target.url.trim_end_matches('/').into(),
+            key: target.key.clone(),
+        })
     }
 
     /// Publishes a workflow: as a new app, or as the next version of the app `id`.
@@ -346,8 +355,14 @@ impl Client {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let response =
-            request.send().await.map_err(|error| ClientError::of_connection(&self.base, &error))?;
+        let sent = match &self.inside {
+            None => request.send().await,
+            Some(router) => match request.build() {
+                Ok(request) => inside::answer(router, request).await,
+                Err(error) => Err(error),
+            },
+        };
+        let response = sent.map_err(|error| ClientError::of_connection(&self.base, &error))?;
         if response.status().is_success() { Ok(response) } else { Err(self.refusal(response).await) }
     }
 

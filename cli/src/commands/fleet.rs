@@ -77,6 +77,9 @@ fn render_workers(workers: &[Json]) -> String {
     let heads = ["WORKER", "VERSION", "STARTED", "SEEN", "QUEUES", "JOBS", "MISSING"];
     let mut shown = table::render(&heads, &rows);
     for worker in workers {
+        if let Some(hosted) = hosted(&worker["hosted"]) {
+            shown.push_str(&format!("{} has executors of its program for {hosted}\n", word(&worker["name"])));
+        }
         for one in worker["missing"].as_array().into_iter().flatten() {
             let asked = if one["asked_at"].is_null() { "" } else { " (a job has asked for it)" };
             let (name, what, why) = (word(&worker["name"]), word(&one["text"]), word(&one["reason"]));
@@ -84,6 +87,23 @@ fn render_workers(workers: &[Json]) -> String {
         }
     }
     shown
+}
+
+/// The nodes that the program around a worker executes itself; `None` if there are none.
+fn hosted(hosted: &Json) -> Option<String> {
+    const WORDS: [(&str, &str); 5] = [
+        ("nodes", "the nodes"),
+        ("types", "nodes of type"),
+        ("tools", "tools of"),
+        ("calls", "the Calls"),
+        ("queues", "the queues"),
+    ];
+    let named = |(key, words): (&str, &str)| {
+        let names: Vec<String> = hosted[key].as_array().into_iter().flatten().map(word).collect();
+        (!names.is_empty()).then(|| format!("{words} {}", names.join(", ")))
+    };
+    let parts: Vec<String> = WORDS.into_iter().filter_map(named).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn render_queues(queues: &[Json]) -> String {
@@ -115,7 +135,8 @@ mod tests {
     fn a_worker_is_a_row_and_what_it_lacks_a_line() {
         let workers = [
             json!({"name": "w-1", "version": "0.1.0", "started_at": 0.0, "seen_seconds": 2.0, "jobs_held": 1,
-                "permits": 8, "queues": ["default", "gpu"], "missing": [
+                "permits": 8, "queues": ["default", "gpu"], "hosted": {"tools": ["acme"], "types": ["code", "llm"]},
+                "missing": [
                     {"text": "the provider openai", "reason": "no\nkey", "asked_at": 5.0},
                     {"text": "a sandbox for python3", "reason": "no Python", "asked_at": null}]}),
             json!({"name": "w-2", "seen_seconds": 11.0, "jobs_held": null}),
@@ -124,6 +145,7 @@ mod tests {
 WORKER  VERSION  STARTED                  SEEN             QUEUES        JOBS    MISSING
 w-1     0.1.0    1970-01-01 00:00:00 UTC  2s ago           default, gpu  1 of 8  2
 w-2     -        -                        11s ago, silent  -             -       -
+w-1 has executors of its program for nodes of type code, llm; tools of acme
 w-1 lacks the provider openai (a job has asked for it): no key
 w-1 lacks a sandbox for python3: no Python
 ";

@@ -45,8 +45,39 @@ pub struct AboutWorker {
     pub documents: bool,
     /// Differs between secret keys; `None` without a key.
     pub key: Option<String>,
+    /// What the program around the worker executes itself.
+    #[serde(skip_serializing_if = "HostedAbility::is_empty")]
+    pub hosted: HostedAbility,
     /// Everything that is missing, with the reason.
     pub missing: Vec<Missing>,
+}
+
+/// The executors of the program around a worker: the nodes that it executes itself, by their ids, their types, the
+/// providers of their tools, and their queues.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostedAbility {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Node types, as in workflow files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<String>,
+    /// Ids or names of providers of tools.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<String>,
+    /// Ids of Calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<String>,
+}
+
+impl HostedAbility {
+    /// Returns true if the program executes nothing itself.
+    pub fn is_empty(&self) -> bool {
+        let Self { nodes, types, tools, queues, calls } = self;
+        [nodes, types, tools, queues, calls].into_iter().all(Vec::is_empty)
+    }
 }
 
 /// A provider of models.
@@ -148,6 +179,7 @@ mod tests {
                 usable: true,
             }],
             key: Some("ab".into()),
+            hosted: HostedAbility { tools: vec!["acme".into()], ..HostedAbility::default() },
             missing: vec![Missing { need: Need::Documents, reason: "no kernel".into(), asked_at: Some(7) }],
             ..AboutWorker::default()
         }

@@ -16,7 +16,7 @@ use crate::confine::{self, Confinement};
 use crate::frame::COMPLAINT_BYTES_MAX;
 use crate::helper::WORD;
 
-const NO_HOST: &str = "this program cannot host the sandbox: its main does not call helper::run_if_asked";
+const NO_HOST: &str = "code and documents need the tidemill program as a helper, and this program is not it; name it with code.helper";
 /// Rust's message for a failed allocation, before it aborts the process.
 const NO_MEMORY: &str = "memory allocation of";
 /// Bytes of an answer besides the document's text: one byte, or a reason.

@@ -22,13 +22,14 @@ use tidemill_common::value::{Selector, Stored};
 use tidemill_common::wire::job::Job;
 use tracing::Instrument;
 
-use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor, executor_of};
+use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor, executor_for};
 use crate::attempt::journal::Journal;
 use crate::attempt::progress::{Progress, SharedProgress, sending_pieces};
 use crate::attempt::spill::{Sizes, Spilled, spill, store};
 use crate::attempt::stages;
 use crate::attempt::time_left;
 use crate::attempt::variables::JobVariables;
+use crate::host;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::shared::now;
 use crate::metrics;
@@ -90,7 +91,8 @@ fn on_the_spot(
         job.inputs.iter().any(|(_, _, value)| matches!(value, Stored::Blob(_) | Stored::Item { .. }));
     let node = graph.find(job.node.as_str());
     let (Some(ix), false) = (node, has_blobs) else { return Err(Box::new(job)) };
-    if graph.node(ix).work.is_some() || !matches!(executor_of(graph.node(ix).kind), Some(Executor::Pure)) {
+    let executor = executor_for(graph.node(ix), &handle.core.hosts);
+    if graph.node(ix).work.is_some() || !matches!(executor, Some(Executor::Pure)) {
         return Err(Box::new(job));
     }
     let variables = JobVariables::new(std::mem::take(&mut job.inputs), graph.clone());
@@ -143,8 +145,8 @@ pub(super) async fn attempt(handle: JobHandle, job: Job) {
     let (graph, ix) = match found {
         Ok(found) => found,
         Err(mut failure) => {
-            if pass_on::failure_is_for_another(&handle, &mut failure).await {
-                return pass_on::pass(&handle, Some(&failure)).await;
+            if pass_on::failure_is_for_another(&handle, None, &mut failure).await {
+                return pass_on::pass(&handle, None, Some(&failure)).await;
             }
             note_end(&handle, "unknown", true);
             return handle.report_result(failed(failure), Vec::new());
@@ -154,7 +156,7 @@ pub(super) async fn attempt(handle: JobHandle, job: Job) {
         return stages::attempt(handle, job, graph, ix).await;
     }
     let node = graph.node(ix);
-    let executor = executor_of(node.kind);
+    let executor = executor_for(node, &handle.core.hosts);
     let progress = progress(&handle, (&graph, node), executor, streams);
     let work = sending_pieces(&progress, run(&handle, job, graph.clone(), ix, executor, &progress));
     let limit = limit_of(&handle, node);
@@ -179,8 +181,8 @@ pub(crate) async fn finish(
     options: &RunOptions,
     progress: Option<&SharedProgress>,
 ) {
-    if pass_on::is_for_another(handle, &mut result).await {
-        return pass_on::pass(handle, result.failure.as_ref()).await;
+    if pass_on::is_for_another(handle, node, &mut result).await {
+        return pass_on::pass(handle, Some(node), result.failure.as_ref()).await;
     }
     let is_in_outputs = progress.is_some_and(|progress| progress.lock().is_in(&result));
     let mut spilled = spill(result, variables.as_ref(), sizes(handle, options));
@@ -223,13 +225,17 @@ pub(crate) fn progress_of(
 ) -> Progress {
     let output = match executor {
         Some(Executor::Outside(executor)) if streams && node.data.streams() => executor.streamed_output(),
-        Some(Executor::Outside(_) | Executor::Pure) | None => None,
+        Some(Executor::Outside(_) | Executor::Pure | Executor::Hosted) | None => None,
     };
     let selector: Option<Selector> = output.map(|output| vec![node.id.as_str().into(), output.into()]);
     let reports = handle.core.reporter.of(handle.place.shard);
     let gather = handle.core.settings.chunk_gather;
     let progress =
         Progress::new(reports, handle.run, handle.name.clone(), handle.started_at, selector, gather);
+    let progress = match executor {
+        Some(Executor::Hosted) if streams && node.data.streams() => progress.of_host(node.id.as_str()),
+        _ => progress,
+    };
     progress.cutting_none_of(graph.hidden.clone())
 }
 
@@ -285,6 +291,17 @@ pub(crate) async fn execute(doing: Doing<'_>, variables: JobVariables) -> (NodeR
         Some(Executor::Outside(executor)) => {
             let node = graph.node(ix);
             let result = outside(doing, executor, node, &variables).await;
+            (result, Some(variables))
+        }
+        Some(Executor::Hosted) => {
+            let node = graph.node(ix);
+            let Some(executor) = doing.handle.core.hosts.find(node) else {
+                return (
+                    NodeResult::failed(NodeFailure::escaped("the host has no executor")),
+                    Some(variables),
+                );
+            };
+            let result = host::dispatch::run(doing, &**executor, node, &variables).await;
             (result, Some(variables))
         }
         None => {

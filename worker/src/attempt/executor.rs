@@ -8,6 +8,7 @@ use tidemill_common::nodes::{NodeKind, NodeResult};
 use tidemill_common::value::Variables;
 
 use crate::attempt::journal::Journal;
+use crate::host::Hosts;
 use crate::nodes::EXECUTORS;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
@@ -98,13 +99,21 @@ pub enum Executor {
     Pure,
     /// Worker code that may reach outside.
     Outside(&'static dyn NodeExecutor),
+    /// An executor of the host program, found among [`Hosts`].
+    Hosted,
 }
 
 impl Executor {
     /// Returns true if it may reach outside.
     pub fn goes_outside(self) -> bool {
-        matches!(self, Self::Outside(_))
+        matches!(self, Self::Outside(_) | Self::Hosted)
     }
+}
+
+/// Returns the executor of a node: the host's, if it has one for this node, else that of the type. `None` if this worker
+/// cannot run the node.
+pub(crate) fn executor_for(node: &Node, hosts: &Hosts) -> Option<Executor> {
+    if hosts.find(node).is_some() { Some(Executor::Hosted) } else { executor_of(node.kind) }
 }
 
 /// Returns the executor of a node type, or `None` if this worker cannot run the type.

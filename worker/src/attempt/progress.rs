@@ -53,6 +53,8 @@ pub(crate) struct Progress {
     thought: Growing,
     /// Secrets that no piece may cut.
     secrets: Secrets,
+    /// The node, if its executor belongs to the host: any of its outputs may stream, and none has to.
+    host: Option<String>,
     /// Longest time for gathering pieces. Zero sends every piece separately.
     gather: Duration,
     announced: bool,
@@ -91,6 +93,7 @@ impl Progress {
             child_try: None,
             began: Instant::now(),
             texts: selector.into_iter().map(Text::new).collect(),
+            host: None,
             gather,
             announced: false,
             thought: Growing::default(),
@@ -103,6 +106,11 @@ impl Progress {
     pub(crate) fn of_child(self, child_try: ChildTry) -> Self {
         self.report(child_try.report(ChildEvent::Started));
         Self { child_try: Some(child_try), announced: true, ..self }
+    }
+
+    /// Reports a node whose executor says itself which outputs stream. A client reads them.
+    pub(crate) fn of_host(self, node: &str) -> Self {
+        Self { host: Some(node.to_owned()), ..self }
     }
 
     /// Sets the secrets that no piece may cut.
@@ -120,7 +128,8 @@ impl Progress {
     /// Adds a piece of an output by name. An empty piece declares that the output streams: its readers then receive its
     /// end, not its value.
     pub(crate) fn push_to(&mut self, output: &str, text: &str) {
-        let Some(node) = self.texts.first().and_then(|main| main.selector.first()).cloned() else { return };
+        let main = self.texts.first().and_then(|main| main.selector.first());
+        let Some(node) = main.or(self.host.as_ref()).cloned() else { return };
         let known = self.texts.iter().position(|one| one.selector.get(1).is_some_and(|name| name == output));
         let at = known.unwrap_or_else(|| {
             self.texts.push(Text::new(vec![node, output.to_owned()]));

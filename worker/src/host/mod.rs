@@ -1,12 +1,24 @@
 //! Node executors of a host program: a Rust program that embeds the engine, or the Python package. A worker asks them
 //! before its own executors; lease, heartbeat, retries, chunks and hand-back stay the worker's.
+//!
+//! [`registry`] is the table of executors, [`call`] is what an executor is given. [`dispatch`] runs one attempt: [`given`]
+//! and [`configs`] make its input, [`outcome`] its result, [`listen`] follows the executor's stream.
 
+pub mod call;
+pub(crate) mod configs;
+pub(crate) mod dispatch;
+mod given;
+mod listen;
+mod outcome;
 pub mod registry;
+#[cfg(test)]
+mod tests;
 
 use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
 use tidemill_common::value::JsonMap;
 
+pub use self::call::{NodeCall, NodeMessage};
 pub use self::registry::{Hosts, HostsError};
 
 /// Executes nodes. One executor may run many nodes at once.
@@ -19,38 +31,12 @@ pub trait NodeExecutor: Send + Sync + 'static {
     fn execute(&self, call: NodeCall) -> BoxStream<'static, NodeEvent>;
 }
 
-/// One attempt of a node: what an executor is given.
-#[derive(Debug, Clone)]
-pub struct NodeCall {
-    /// The run's id.
-    pub run: String,
-    /// The execution's id. It is the same for all attempts of a node in this place, and when a job is delivered again.
-    pub execution: String,
-    /// The number of the attempt, from 1.
-    pub attempt: u32,
-    /// The app of the run, if it has one.
-    pub app: Option<String>,
-    /// The node's id.
-    pub node: String,
-    /// The node's type, as in the file.
-    pub node_type: String,
-    /// The node's title.
-    pub title: String,
-    /// The node's `data`, as in the file.
-    pub config: JsonMap,
-    /// The values that the node reads: each declared variable by its name, each mentioned one as `node.name`, and the
-    /// parameters of a tool by theirs. Large values are loaded, secrets are open.
-    pub inputs: JsonMap,
-    /// The answer to the pause that an earlier execution of this attempt has requested.
-    pub answer: Option<Json>,
-}
-
 /// A message of an executor about the attempt that it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeEvent {
     /// It has begun. Not required.
     Started,
-    /// A piece of an output that streams.
+    /// A piece of an output that streams. An output that the outcome does not have is made of its pieces.
     Chunk {
         /// The name of the output.
         output: String,
@@ -80,14 +66,15 @@ pub enum NodeEvent {
 /// The result of a node that has succeeded.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NodeOutcome {
-    /// The outputs, in order.
+    /// The outputs, in order. A file is an object with `dify_model_identity`, as in variables.
     pub outputs: JsonMap,
     /// Details for the record of the run.
     pub process_data: JsonMap,
     /// Tokens, prices and the like, for the record; the keys are those of Dify (`total_tokens`, …).
     pub metadata: JsonMap,
-    /// The tokens that count for the run and its budget, `(prompt, completion)`.
+    /// The tokens that count for the run and its budget, `(prompt, completion)`. Prices in [`Self::metadata`]
+    /// (`total_price`, `currency`) count with them.
     pub tokens: Option<(u64, u64)>,
-    /// The handle of the edges that the run follows; `source` if it is absent.
+    /// The handle of the edges that the run follows; `source` if it is absent. Only branches have other handles.
     pub handle: Option<String>,
 }

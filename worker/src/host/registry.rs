@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tidemill_common::nodes::{ExecutionType, NodeKind};
+use tidemill_common::graph::Node;
+use tidemill_common::nodes::{ExecutionType, NodeData, NodeKind};
+use tidemill_common::wire::worker::HostedAbility;
 
 use super::NodeExecutor;
 
@@ -64,6 +66,45 @@ impl Hosts {
     pub fn queue(mut self, name: &str, executor: Arc<dyn NodeExecutor>) -> Self {
         self.queues.insert(name.to_owned(), executor);
         self
+    }
+
+    /// The executor of a node, by the most exact registration.
+    pub(crate) fn find(&self, node: &Node) -> Option<&Arc<dyn NodeExecutor>> {
+        if self.is_empty() || is_engines_own(node.kind) {
+            return None;
+        }
+        let of_tool = || {
+            let NodeData::Tool(data) = &node.data else { return None };
+            self.tools.get(&data.provider_id).or_else(|| self.tools.get(&data.provider_name))
+        };
+        let own = self.nodes.get(node.id.as_str());
+        own.or_else(of_tool)
+            .or_else(|| self.types.get(&node.kind))
+            .or_else(|| self.queues.get(&*node.settings.queue))
+    }
+
+    /// Returns true if an executor of the host takes this node. For such a node a scheduler must order a job, also when
+    /// it could evaluate the node itself.
+    pub fn takes(&self, node: &Node) -> bool {
+        self.find(node).is_some()
+    }
+
+    /// The executors as the record of a worker shows them.
+    pub(crate) fn ability(&self) -> HostedAbility {
+        let sorted = |map: &HashMap<String, Arc<dyn NodeExecutor>>| {
+            let mut names: Vec<String> = map.keys().cloned().collect();
+            names.sort_unstable();
+            names
+        };
+        let mut types: Vec<String> = self.types.keys().map(|kind| kind.wire().to_owned()).collect();
+        types.sort_unstable();
+        HostedAbility {
+            nodes: sorted(&self.nodes),
+            types,
+            tools: sorted(&self.tools),
+            queues: sorted(&self.queues),
+            calls: Vec::new(),
+        }
     }
 
     /// Returns true if there is no executor.

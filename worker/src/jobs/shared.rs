@@ -10,6 +10,8 @@ use tidemill_common::store::Jobs;
 use tokio::sync::{Semaphore, watch};
 
 use crate::attempt::list_cache::ListCache;
+use crate::host::Hosts;
+use crate::host::configs::NodeConfigs;
 use crate::jobs::backoff::Condition;
 use crate::jobs::cancel::Remembered;
 use crate::jobs::in_flight::InFlight;
@@ -87,6 +89,10 @@ pub(crate) struct Core {
     pub(crate) listening: Condition,
     pub(crate) recording: Condition,
     pub(crate) setup: Setup,
+    /// The executors of the host program; mostly none.
+    pub(crate) hosts: Hosts,
+    /// The data of nodes, for those executors.
+    pub(crate) configs: Arc<NodeConfigs>,
 }
 
 impl Core {
@@ -122,7 +128,22 @@ impl Core {
             outside,
             documents: DocumentNodes::new(config),
             in_flight,
+            hosts: Hosts::default(),
+            configs: Arc::default(),
         }
+    }
+}
+
+impl Core {
+    /// Adds the executors of a host program, and the queues that they name.
+    #[must_use]
+    pub(crate) fn hosting(mut self, hosts: Hosts) -> Self {
+        for queue in hosts.queues() {
+            if !self.settings.queues.iter().any(|known| &**known == queue) {
+                self.settings.queues.push(queue.into());
+            }
+        }
+        Self { hosts, ..self }
     }
 }
 

@@ -8,7 +8,7 @@ use tidemill_common::graph::{Graph, GraphHash};
 use tidemill_common::ids::ShardId;
 use tidemill_common::need::Need;
 use tidemill_common::store::Jobs;
-use tidemill_common::workflows::{WorkflowError, Workflows};
+use tidemill_common::workflows::{Workflow, WorkflowError, Workflows};
 
 use crate::jobs::backoff::{Backoff, Condition};
 
@@ -61,8 +61,20 @@ impl WorkflowLoader {
     /// # Errors
     /// A failure for the node: the document is not there, cannot be read, or its secrets do not open.
     pub(crate) async fn get(&self, shard: ShardId, hash: &GraphHash) -> Result<Arc<Graph>, NodeFailure> {
+        self.whole(shard, hash).await.map(|workflow| workflow.graph.clone())
+    }
+
+    /// The stored text of the version, its secrets sealed.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub(crate) async fn document(&self, shard: ShardId, hash: &GraphHash) -> Result<Arc<str>, NodeFailure> {
+        self.whole(shard, hash).await.map(|workflow| workflow.document.clone())
+    }
+
+    async fn whole(&self, shard: ShardId, hash: &GraphHash) -> Result<Arc<Workflow>, NodeFailure> {
         let loaded = self.workflows.get_or_load(hash, self.load(shard, hash)).await;
-        loaded.map(|workflow| workflow.graph.clone()).map_err(|Unusable { reason, is_sealed }| {
+        loaded.map_err(|Unusable { reason, is_sealed }| {
             let message = format!("this worker cannot use workflow version {hash}: {reason}");
             let failure = NodeFailure::new(EngineErrorType::Engine.name(), message);
             let need = Need::SecretKey { of: format!("workflow version {hash}") };

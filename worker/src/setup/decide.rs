@@ -1,28 +1,70 @@
 //! Decides from the records of workers which of them can meet a need. Pure.
 
+use tidemill_common::graph::Node;
 use tidemill_common::need::Need;
+use tidemill_common::nodes::NodeData;
 use tidemill_common::registry::PROFILE_PREFIX;
 use tidemill_common::store::LiveWorker;
-use tidemill_common::wire::worker::{AboutWorker, ProviderAbility};
+use tidemill_common::wire::worker::{AboutWorker, HostedAbility, ProviderAbility};
 
 use crate::outside::providers::profile::{DEFAULT_IDS, first_match};
 use crate::outside::tools::source_of;
 
-/// Returns the names of the workers, other than `me`, that serve the queue and can meet the need. `key` is the
-/// fingerprint of this worker's secret key.
+/// What a job needs: of the worker's set-up, or instead of it a program that executes the node itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wanted {
+    pub(crate) need: Need,
+    /// Absent when the node's graph is not known.
+    pub(crate) node: Option<NodeNames>,
+}
+
+/// The names under which a program can register an executor for a node, besides its queue.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NodeNames {
+    id: String,
+    kind: &'static str,
+    /// The id and the name of its tool's provider.
+    tool: Option<[String; 2]>,
+}
+
+impl NodeNames {
+    pub(crate) fn of(node: &Node) -> Self {
+        let tool = match &node.data {
+            NodeData::Tool(data) => Some([data.provider_id.clone(), data.provider_name.clone()]),
+            _ => None,
+        };
+        Self { id: node.id.as_str().to_owned(), kind: node.kind.wire(), tool }
+    }
+}
+
+/// Returns the names of the workers, other than `me`, that serve the queue and can do the job. `key` is the fingerprint
+/// of this worker's secret key.
 pub(crate) fn able<'a>(
     workers: &'a [LiveWorker],
     me: &str,
     queue: &str,
-    need: &Need,
+    wanted: &Wanted,
     key: Option<&str>,
 ) -> Vec<&'a str> {
+    let does = |about: &AboutWorker| {
+        let is_hosted = wanted.node.as_ref().is_some_and(|node| executes(&about.hosted, node, queue));
+        is_hosted || can(about, &wanted.need, key)
+    };
     let is_able = |worker: &&LiveWorker| {
         worker.name != me
             && worker.serves(queue) == Some(true)
-            && worker.about.as_ref().is_some_and(|about| can(about, need, key))
+            && worker.about.as_ref().is_some_and(|about| does(about))
     };
     workers.iter().filter(is_able).map(|worker| worker.name.as_str()).collect()
+}
+
+/// Returns true if the program around a worker has an executor for the node.
+fn executes(hosted: &HostedAbility, node: &NodeNames, queue: &str) -> bool {
+    let has = |names: &[String], name: &str| names.iter().any(|known| known == name);
+    has(&hosted.nodes, &node.id)
+        || node.tool.iter().flatten().any(|provider| has(&hosted.tools, provider))
+        || has(&hosted.types, node.kind)
+        || has(&hosted.queues, queue)
 }
 
 /// Returns true if a worker with this record can meet the need. `key` is the fingerprint of a key that does not open
@@ -144,6 +186,25 @@ mod tests {
     }
 
     #[test]
+    fn a_program_around_a_worker_does_a_job_whose_need_the_worker_does_not_meet() {
+        let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let node = NodeNames { id: "n".into(), kind: "tool", tool: Some(["acme".into(), "Acme".into()]) };
+        for (hosted, expected) in [
+            (HostedAbility::default(), false),
+            (HostedAbility { nodes: names(&["n"]), ..HostedAbility::default() }, true),
+            (HostedAbility { types: names(&["tool"]), ..HostedAbility::default() }, true),
+            (HostedAbility { types: names(&["llm"]), ..HostedAbility::default() }, false),
+            (HostedAbility { tools: names(&["acme"]), ..HostedAbility::default() }, true),
+            (HostedAbility { tools: names(&["Acme"]), ..HostedAbility::default() }, true),
+            (HostedAbility { tools: names(&["other"]), ..HostedAbility::default() }, false),
+            (HostedAbility { queues: names(&["gpu"]), ..HostedAbility::default() }, true),
+            (HostedAbility { queues: names(&["cpu"]), ..HostedAbility::default() }, false),
+        ] {
+            assert_eq!(executes(&hosted, &node, "gpu"), expected, "{hosted:?}");
+        }
+    }
+
+    #[test]
     fn only_other_workers_that_serve_the_queue_count() {
         let worker = |name: &str, about: Option<AboutWorker>| LiveWorker {
             name: name.into(),
@@ -159,7 +220,8 @@ mod tests {
             worker("empty", Some(AboutWorker { queues: vec!["default".into()], ..AboutWorker::default() })),
             worker("older", None),
         ];
-        let found = |queue: &str| able(&workers, "me", queue, &model("openai", "m"), None);
+        let wanted = Wanted { need: model("openai", "m"), node: None };
+        let found = |queue: &str| able(&workers, "me", queue, &wanted, None);
         assert_eq!(found("default"), ["able"]);
         assert_eq!(found("gpu"), ["elsewhere"]);
         assert!(found("none").is_empty());

@@ -22,6 +22,7 @@ use tidemill_common::wire::worker::{AboutWorker, Missing};
 use tokio::time::Instant;
 
 use crate::jobs::in_flight::JobPlace;
+use crate::setup::decide::Wanted;
 
 /// The time for which a need counts as missing after a job has asked for it. After it the worker tries again.
 const ASKED_KEPT: Duration = Duration::from_secs(600);
@@ -57,7 +58,7 @@ struct Inner {
     written: Option<Arc<AboutWorker>>,
     fleet: Option<(Instant, Arc<Vec<LiveWorker>>)>,
     /// Jobs that were handed back, with what they need, and when.
-    passed: HashMap<JobPlace, (Need, Instant)>,
+    passed: HashMap<JobPlace, (Wanted, Instant)>,
 }
 
 /// A need of a job that could not be met here.
@@ -179,7 +180,7 @@ impl Setup {
     }
 
     /// Remembers a job that was handed back. Returns false if it was known already.
-    fn remember(&self, place: &JobPlace, need: Need) -> bool {
+    fn remember(&self, place: &JobPlace, wanted: Wanted) -> bool {
         let mut inner = self.lock();
         if inner.passed.len() >= PASSED_MAX {
             inner.passed.retain(|_, (_, at)| at.elapsed() < PASSED_KEPT);
@@ -187,7 +188,7 @@ impl Setup {
         if inner.passed.len() >= PASSED_MAX {
             inner.passed.clear();
         }
-        inner.passed.insert(place.clone(), (need, Instant::now())).is_none()
+        inner.passed.insert(place.clone(), (wanted, Instant::now())).is_none()
     }
 
     /// Returns true if this worker has handed the job back.
@@ -203,10 +204,10 @@ impl Setup {
     /// Returns true if this worker, `me`, has handed the job back, and others can still do it, as far as is known.
     pub(crate) fn is_for_others(&self, me: &str, place: &JobPlace) -> bool {
         let inner = self.lock();
-        let (Some((need, _)), Some((_, fleet))) = (inner.passed.get(place), &inner.fleet) else {
+        let (Some((wanted, _)), Some((_, fleet))) = (inner.passed.get(place), &inner.fleet) else {
             return false;
         };
-        !decide::able(fleet, me, &place.queue, need, inner.surveyed.key.as_deref()).is_empty()
+        !decide::able(fleet, me, &place.queue, wanted, inner.surveyed.key.as_deref()).is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

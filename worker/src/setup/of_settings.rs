@@ -3,6 +3,7 @@
 
 use tidemill_common::config::{Config, HiddenTables};
 use tidemill_common::need::Need;
+use tidemill_common::nodes::NodeKind;
 use tidemill_common::nodes::code::CodeLanguage;
 use tidemill_common::wire::worker::{AboutWorker, ProfileAbility, ProviderAbility, ServedName};
 
@@ -24,9 +25,16 @@ pub fn of_settings(config: &Config) -> AboutWorker {
     }
 }
 
-/// Returns true if a worker with this record can meet the need.
+/// Returns true if a worker with this record can meet the need, or if its program executes such nodes itself.
 pub fn meets(about: &AboutWorker, need: &Need) -> bool {
-    decide::can(about, need, None)
+    let has = |names: &[String], name: &str| names.iter().any(|known| known == name);
+    let is_hosted = match need {
+        Need::Tool { provider, also, .. } => [provider, also].iter().any(|it| has(&about.hosted.tools, it)),
+        Need::Provider { .. } | Need::Profile { .. } => has(&about.hosted.types, NodeKind::Llm.wire()),
+        Need::Code { .. } => has(&about.hosted.types, NodeKind::Code.wire()),
+        Need::Call { .. } | Need::Variable { .. } | Need::SecretKey { .. } | Need::Documents => false,
+    };
+    is_hosted || decide::can(about, need, None)
 }
 
 fn providers(tables: &HiddenTables) -> Vec<ProviderAbility> {

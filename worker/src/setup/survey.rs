@@ -64,6 +64,8 @@ pub(crate) async fn survey(core: &Core, config: &Config) {
         code,
         documents,
         key: fingerprint(core).await,
+        hosted: core.hosts.ability(),
+        queues: core.settings.queues.iter().map(|queue| queue.to_string()).collect(),
         missing,
         ..about
     });

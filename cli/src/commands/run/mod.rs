@@ -1,10 +1,11 @@
-//! `tidemill run`: runs a workflow file once and prints its outputs. If no scheduler is named, it starts one with a
-//! Redis in a temporary folder and removes everything afterwards.
+//! `tidemill run`: runs a workflow file once and prints its outputs. Without a scheduler or a Redis it runs in this
+//! process and leaves nothing, unless a snapshot is kept.
 
 mod inputs;
+mod kept;
 mod waiting;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
@@ -14,18 +15,21 @@ use super::Interrupts;
 use crate::client::{Client, Follow};
 use crate::console::Console;
 use crate::data_folder::DataFolder;
+use crate::embedded::Embedded;
 use crate::error::{Error, Exit};
 use crate::output::Report;
 use crate::stack::{ModelArgs, Stack, StackSettings};
 use crate::target::{FolderArgs, TargetArgs};
-use crate::workflow_file::{Workflow, WorkflowFile};
+use crate::workflow_file::WorkflowFile;
 use inputs::{InputArgs, Request};
-use waiting::Then;
+use kept::Keep;
+use waiting::{Home, Then};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// The workflow file
-    file: PathBuf,
+    #[arg(required_unless_present = "resume")]
+    file: Option<PathBuf>,
     #[command(flatten)]
     inputs: InputArgs,
     /// Show every event, not only those of nodes
@@ -34,33 +38,88 @@ pub(super) struct Arguments {
     /// Show every event as a JSON object, and then the run as one
     #[arg(long)]
     json: bool,
+    /// Write a snapshot of the run here when it waits for an answer that nobody gives, and at Ctrl-C
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
+    /// Continue a run from a snapshot instead of a workflow file
+    #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["file", "input", "given_files", "inputs", "query", "option"])]
+    resume: Option<PathBuf>,
     #[command(flatten)]
     models: ModelArgs,
+    /// Run on this Redis, with a scheduler and a worker in this process beside those that it has
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
     #[command(flatten)]
     target: TargetArgs,
 }
 
+/// What the run begins with.
+enum Beginning {
+    /// A workflow with inputs.
+    Request(Request),
+    /// The text of a snapshot.
+    Snapshot(String),
+}
+
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let workflow = WorkflowFile::read(&arguments.file)?.usable(console)?;
-    // With --json a program reads the output, so no person is asked.
-    let request = arguments.inputs.request(&workflow, !arguments.json, console).await?;
-    match arguments.target.named() {
-        Some(_) => {
-            if arguments.models.mock_llm.is_some() || arguments.models.provider_url.is_some() {
-                let text = "--mock-llm and --provider-url work only without --url and --key; that scheduler uses the models of its workers";
-                return Err(Error::Usage(text.into()));
-            }
-            // If the address is that of this folder's `tidemill dev`, its key is known.
-            let client = Client::new(&arguments.target.resolve(&FolderArgs::default()))?;
-            drive(&client, &request, arguments, false, console, &mut Interrupts::new()).await
+    if let Some(mistake) = arguments.mistake() {
+        return Err(Error::Usage(mistake.into()));
+    }
+    let beginning = arguments.beginning(console).await?;
+    if let Some(redis) = &arguments.redis {
+        return on_redis(redis, &beginning, arguments, console).await;
+    }
+    if arguments.target.named().is_some() {
+        // If the address is that of this folder's `tidemill dev`, its key is known.
+        let client = Client::new(&arguments.target.resolve(&FolderArgs::default()))?;
+        return drive(&client, &beginning, arguments, &Home::Fleet, console, &mut Interrupts::new()).await;
+    }
+    here(&beginning, arguments, console).await
+}
+
+impl Arguments {
+    /// The reason why these arguments do not fit together.
+    fn mistake(&self) -> Option<&'static str> {
+        let at_scheduler = self.redis.is_none() && self.target.named().is_some();
+        if at_scheduler && (self.models.mock_llm.is_some() || self.models.provider_url.is_some()) {
+            return Some(
+                "--mock-llm and --provider-url work only without --url and --key; that scheduler uses the models of its workers",
+            );
         }
-        None => locally(&workflow, &request, arguments, console).await,
+        let elsewhere = at_scheduler || self.redis.is_some();
+        (elsewhere && (self.keep.is_some() || self.resume.is_some())).then_some(
+            "--keep and --resume work only without --url, --key and --redis: there the run stays in Redis; use tidemill export and tidemill import",
+        )
+    }
+
+    async fn beginning(&self, console: &mut Console) -> Result<Beginning, Error> {
+        if let Some(snapshot) = &self.resume {
+            return kept::read(snapshot).map(Beginning::Snapshot);
+        }
+        let file = self.file.as_deref().unwrap_or(Path::new(""));
+        let workflow = WorkflowFile::read(file)?.usable(console)?;
+        // With --json a program reads the output, so no person is asked.
+        self.inputs.request(&workflow, !self.json, console).await.map(Beginning::Request)
     }
 }
 
-async fn locally(
-    workflow: &Workflow,
-    request: &Request,
+/// Runs it in this process alone.
+async fn here(beginning: &Beginning, arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
+    let mut interrupts = Interrupts::new();
+    let engine = Embedded::start(&arguments.models).await?;
+    let home = Home::Here(arguments.keep.clone().map(Keep));
+    let outcome = match engine.client() {
+        Ok(client) => drive(&client, beginning, arguments, &home, console, &mut interrupts).await,
+        Err(error) => Err(error),
+    };
+    engine.stop(async { interrupts.next().await }).await;
+    outcome
+}
+
+/// Runs it on a Redis, with a scheduler and a worker of its own. They serve other runs there as well, until this one ends.
+async fn on_redis(
+    redis: &str,
+    beginning: &Beginning,
     arguments: &Arguments,
     console: &mut Console,
 ) -> Result<Exit, Error> {
@@ -69,39 +128,41 @@ async fn locally(
     let place = place.map_err(|error| Error::Failed(format!("cannot make a temporary folder: {error}")))?;
     let folder = DataFolder::open(place.path())?;
     let settings = StackSettings {
-        redis: None,
+        redis: Some(redis),
         listen: Some("127.0.0.1:0"),
         workers: 1,
         models: &arguments.models,
         log_level: "error",
     };
-    tracing::debug!(workflow = workflow.name(), "running locally");
     let stack = Stack::start(&folder, &settings).await?;
     let outcome = match Client::new(stack.target()) {
-        Ok(client) => drive(&client, request, arguments, true, console, &mut interrupts).await,
+        Ok(client) => drive(&client, beginning, arguments, &Home::Fleet, console, &mut interrupts).await,
         Err(error) => Err(error.into()),
     };
     stack.stop(async { interrupts.next().await }).await;
     outcome
 }
 
-/// Submits a run and follows it; when it waits for a person, asks at the terminal. The first interrupt stops the run,
-/// the second ends the command without waiting for the run.
+/// Starts a run and follows it; when it waits for a person, asks at the terminal. The first interrupt keeps or stops the
+/// run, the second ends the command without waiting for the run.
 async fn drive(
     client: &Client,
-    request: &Request,
+    beginning: &Beginning,
     arguments: &Arguments,
-    is_local: bool,
+    home: &Home,
     console: &mut Console,
     interrupts: &mut Interrupts,
 ) -> Result<Exit, Error> {
     let mut report = Report::new(arguments.json, arguments.events, console);
-    let run = client.submit(&request.body(client).await?).await?;
+    let run = match beginning {
+        Beginning::Request(request) => client.submit(&request.body(client).await?).await?,
+        Beginning::Snapshot(snapshot) => client.import(snapshot.clone()).await?,
+    };
     let mut follow = Follow::new(client, &run, None);
     let (mut stopping, mut is_waiting) = (false, false);
     loop {
         tokio::select! {
-            then = waiting::perform(client, &run, is_local, &mut report, console),
+            then = waiting::perform(client, &run, home, &mut report, console),
                 if is_waiting && !stopping =>
             {
                 is_waiting = false;
@@ -120,6 +181,11 @@ async fn drive(
                 if stopping {
                     report.note(&format!("the command ends; run {run} may still be stopping"), console);
                     return Ok(Exit::Failed);
+                }
+                if let Home::Here(Some(keep)) = home {
+                    report.clear();
+                    keep.write(client, &run, console).await?;
+                    return Ok(Exit::Waiting);
                 }
                 stopping = true;
                 report.note(&format!("stopping run {run}; press Ctrl-C again to end without waiting for it"), console);

@@ -8,7 +8,8 @@ use crate::console::Console;
 use crate::error::Error;
 use crate::form;
 use crate::output::Report;
-use crate::target::URL_DEFAULT;
+
+use super::kept::Keep;
 
 /// The next action of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,15 @@ pub(super) enum Then {
     Leave,
 }
 
+/// Where a run lives. That decides how it goes on when nobody answers here.
+#[derive(Debug)]
+pub(super) enum Home {
+    /// In the Redis of a fleet, where other commands reach it.
+    Fleet,
+    /// In this process alone; it may be kept in a file.
+    Here(Option<Keep>),
+}
+
 /// Handles a run that reported that it waits.
 ///
 /// # Errors
@@ -26,7 +36,7 @@ pub(super) enum Then {
 pub(super) async fn perform(
     client: &Client,
     run: &str,
-    is_local: bool,
+    home: &Home,
     report: &mut Report,
     console: &mut Console,
 ) -> Result<Then, Error> {
@@ -38,16 +48,14 @@ pub(super) async fn perform(
     let pending: Vec<&PauseView> = view.pauses.iter().filter(|pause| pause.is_pending()).collect();
     report.clear();
     if !console.can_ask() || report.is_for_programs() {
-        say_how(run, &pending, is_local, console);
-        return Ok(Then::Leave);
+        return leave(client, run, &pending, home, console).await;
     }
     if pending.is_empty() {
-        return resume(client, run, console).await;
+        return resume(client, run, home, console).await;
     }
     for pause in pending {
         if !answer(client, run, pause, console).await? {
-            say_how(run, &[pause], is_local, console);
-            return Ok(Then::Leave);
+            return leave(client, run, &[pause], home, console).await;
         }
     }
     Ok(Then::Follow)
@@ -70,26 +78,35 @@ async fn answer(client: &Client, run: &str, pause: &PauseView, console: &mut Con
     }
 }
 
-async fn resume(client: &Client, run: &str, console: &mut Console) -> Result<Then, Error> {
+async fn resume(client: &Client, run: &str, home: &Home, console: &mut Console) -> Result<Then, Error> {
     if console.ask("the run is paused; press Enter to resume it: ").await?.is_none() {
-        say_how(run, &[], false, console);
-        return Ok(Then::Leave);
+        return leave(client, run, &[], home, console).await;
     }
     client.command(run, &json!({"command": "resume"})).await?;
     Ok(Then::Follow)
 }
 
-fn say_how(run: &str, pending: &[&PauseView], is_local: bool, console: &mut Console) {
-    if is_local {
-        console.note(format_args!(
-            "the run waits for an answer and ends with this command, which has its own Redis; to answer later, start `tidemill dev` in this folder and run the workflow with --url {URL_DEFAULT}"
-        ));
-        return;
+/// Ends the command while the run waits. Says how it goes on, and keeps it if that is wanted.
+async fn leave(
+    client: &Client,
+    run: &str,
+    pending: &[&PauseView],
+    home: &Home,
+    console: &mut Console,
+) -> Result<Then, Error> {
+    match home {
+        Home::Here(Some(keep)) => keep.write(client, run, console).await?,
+        Home::Here(None) => console.note(
+            "the run waits for an answer and ends with this command, in whose memory it is: keep it with --keep FILE, or use --redis or `tidemill dev` for runs that `tidemill ps`, `show`, `watch` and `answer` reach",
+        ),
+        Home::Fleet => {
+            for pause in pending {
+                console.note(format_args!("waits for {}: {}", pause.name(), form::how_to_answer(run, pause)));
+            }
+            if pending.is_empty() {
+                console.note(format_args!("the run is paused; resume it with: tidemill resume {run}"));
+            }
+        }
     }
-    for pause in pending {
-        console.note(format_args!("waits for {}: {}", pause.name(), form::how_to_answer(run, pause)));
-    }
-    if pending.is_empty() {
-        console.note(format_args!("the run is paused; resume it with: tidemill resume {run}"));
-    }
+    Ok(Then::Leave)
 }

@@ -2,7 +2,7 @@
 //! owners of shards, [`Jobs`] for workers. `Runs` and `Jobs` also give access to knowledge bases
 //! ([`KnowledgeBases`]).
 //!
-//! [`redis`] is used in production, [`memory`] for simulation. Both pass the contract in `tests/src/contract/`. Each method's doc says
+//! [`redis`] is used in production, [`memory`] in embedded engines and in simulation. Both pass the contract in `tests/src/contract/`. Each method's doc says
 //! what holds when it returns.
 
 mod annotations;

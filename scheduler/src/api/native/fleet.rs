@@ -76,6 +76,7 @@ fn about_json(about: &AboutWorker) -> Json {
         "documents": about.documents,
         "datasets": about.datasets,
         "key_fingerprint": about.key,
+        "hosted": about.hosted,
         "missing": about.missing.iter().map(missing).collect::<Vec<_>>(),
     })
 }

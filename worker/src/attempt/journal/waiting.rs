@@ -150,6 +150,17 @@ impl Journal {
         std::future::pending().await
     }
 
+    /// The end of a question that an earlier delivery has asked. `None` while it is open, or if it was never asked.
+    pub(crate) async fn pause_end(&self, step: &str) -> Option<PauseEnd> {
+        let pause = id_in_job(&self.of.execution, step);
+        match self.until_answered(|| self.jobs().paused(self.of.run, &pause)).await {
+            Paused::Answered(answer) => Some(PauseEnd::Answered(answer)),
+            Paused::Expired => Some(PauseEnd::Expired),
+            Paused::Cancelled => Some(PauseEnd::Cancelled),
+            Paused::Unknown | Paused::Waits => None,
+        }
+    }
+
     /// Returns true if this try of a journal entry has called a run.
     pub(crate) async fn has_called(&self, step: &str, number: u32) -> bool {
         let run = self.of.run.called_by(&self.of.execution, step, number);

@@ -18,7 +18,7 @@ use tidemill_common::value::{Segment, Selector, Stored, Variables};
 use tidemill_common::wire::codec::value::{NamedJson, named_from_json};
 
 use crate::attempt::execute::{Doing, execute, progress_of, sizes, streamed};
-use crate::attempt::executor::{AttemptName, Executor, executor_of};
+use crate::attempt::executor::{AttemptName, Executor, executor_for};
 use crate::attempt::journal::{ChildTry, EntryStart, Try};
 use crate::attempt::progress::{SharedProgress, sending_pieces};
 use crate::attempt::spill::{Spilled, spill};
@@ -182,7 +182,7 @@ async fn one_try(
         the_try,
         child_try: ChildTry { child: node.id.clone(), number: the_try.number, began: now() },
         execution: ExecutionId::derive(&cx.handle.run, cx.frame, &node.id),
-        executor: executor_of(node.kind),
+        executor: executor_for(node, &cx.handle.core.hosts),
         extraction: node.child.as_ref().and_then(|child| match &child.kind {
             ChildKind::Extraction(extraction) => Some(&**extraction),
             ChildKind::Virtual | ChildKind::Slot => None,

@@ -25,7 +25,7 @@ use tidemill_common::wire::job::{EndedBefore, Job};
 use tokio::time::{Instant, timeout_at};
 
 use crate::attempt::execute::{Doing, execute, finish, limit_of, progress_of, timed_out};
-use crate::attempt::executor::{AttemptName, executor_of};
+use crate::attempt::executor::{AttemptName, executor_for};
 use crate::attempt::journal::Journal;
 use crate::attempt::progress::{SharedProgress, sending_pieces};
 use crate::attempt::stages::hooks::EndedBy;
@@ -121,7 +121,7 @@ pub(crate) async fn attempt(handle: JobHandle, job: Job, graph: Arc<Graph>, ix: 
     };
     // The stages before are reported; the node itself starts now.
     let own = JobHandle { started_at: now(), ..handle.clone() };
-    let executor = executor_of(node.kind);
+    let executor = executor_for(node, &handle.core.hosts);
     let progress = SharedProgress::new(progress_of(&own, (&graph, node), executor, streams));
     let doing = Doing {
         handle: &own,
@@ -157,7 +157,7 @@ async fn before(
     }
     for stage in STAGES {
         if let Flow::End(mut result) = stage.before(&mut cx).await {
-            if pass_on::is_for_another(cx.handle, &mut result).await {
+            if pass_on::is_for_another(cx.handle, cx.graph.node(cx.ix), &mut result).await {
                 return Err(Box::new((*result, cx.variables)));
             }
             after(&mut cx, &mut result).await;
@@ -174,7 +174,7 @@ async fn call(mut cx: WorkContext<'_>, doing: Doing<'_>) -> (NodeResult, Option<
     if let Some(variables) = variables {
         cx.variables = variables;
     }
-    if pass_on::is_for_another(cx.handle, &mut result).await {
+    if pass_on::is_for_another(cx.handle, cx.graph.node(cx.ix), &mut result).await {
         // The node has not ended: another worker runs it with its stages.
         return (result, Some(cx.variables));
     }

@@ -31,7 +31,7 @@ impl CodeNodes {
     /// that then.
     pub fn new(config: &CodeConfig, http: Arc<Http>) -> Self {
         let runner: Box<dyn CodeRunner> = if config.endpoint.is_empty() {
-            Box::new(BuiltIn::with_network(config, Host::this_program(), Some(http)))
+            Box::new(BuiltIn::with_network(config, Host::named(&config.helper), Some(http)))
         } else {
             Box::new(remote::Remote::new(config))
         };

@@ -39,7 +39,7 @@ pub struct Means<'a> {
 impl DocumentNodes {
     /// Creates the readers from the settings. Nothing is started before it is needed.
     pub fn new(config: &Config) -> Self {
-        Self::hosted(config, Host::this_program())
+        Self::hosted(config, Host::named(&config.code.helper))
     }
 
     fn hosted(config: &Config, host: Option<Host>) -> Self {

@@ -1,5 +1,5 @@
-//! The store without Redis, for simulation and tests: the same keys as maps, the same rules, and a clock that
-//! the test moves.
+//! The store without Redis, for engines in one process (`embed/`), for simulation and for tests: the same keys as maps, the
+//! same rules, and a clock that a test can move. Nothing in it outlives its process.
 //!
 //! Tests must hold for Redis, too, so this store does what Redis and the scripts do, down to stream ids,
 //! delivery counts and idle times; both pass the contract in `tests/src/contract`. One lock guards everything, so each method
@@ -14,6 +14,7 @@ mod commit;
 mod conversations;
 mod dead;
 mod fleet;
+mod forget;
 mod inspect;
 mod jobs;
 mod journal;

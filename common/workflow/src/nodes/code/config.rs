@@ -50,6 +50,9 @@ pub struct CodeConfig {
     pub sandbox_gid: u32,
     /// True when code may run even where the kernel cannot confine it fully.
     pub allow_weaker_sandbox: bool,
+    /// The `tidemill` or `tidemill-worker` program that is started for code and for documents. Empty: the running program,
+    /// which must be one of them.
+    pub helper: String,
     /// Longest text in a result, in characters (Dify: `CODE_MAX_STRING_LENGTH`).
     pub string_chars_max: usize,
     /// Largest number in a result (Dify: `CODE_MAX_NUMBER`).
@@ -93,6 +96,7 @@ impl Default for CodeConfig {
             sandbox_uid: 65_534,
             sandbox_gid: 65_534,
             allow_weaker_sandbox: false,
+            helper: String::new(),
             string_chars_max: 400_000,
             number_max: i64::MAX,
             // Dify's bound: -2^63 itself is out of range.

@@ -1,0 +1,73 @@
+//! The file in which `tidemill run` keeps a run that has not ended: its snapshot, from which another call goes on.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::client::Client;
+use crate::console::Console;
+use crate::error::Error;
+
+/// The file of `--keep`.
+#[derive(Debug)]
+pub(super) struct Keep(pub(super) PathBuf);
+
+impl Keep {
+    /// Writes the snapshot of a run, and says how to go on.
+    ///
+    /// # Errors
+    /// The run has ended, or the file cannot be written.
+    pub(super) async fn write(&self, client: &Client, run: &str, console: &mut Console) -> Result<(), Error> {
+        let snapshot = client.snapshot(run).await?;
+        write(&self.0, &snapshot)?;
+        console.note(format_args!(
+            "the run is kept; it goes on with: tidemill run --resume {}",
+            self.0.display()
+        ));
+        Ok(())
+    }
+}
+
+/// Writes a file whole or not at all. Only its owner can read it, because it holds the values of the run.
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    let failed = |error: std::io::Error| Error::Failed(format!("cannot write {}: {error}", path.display()));
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    match fs::remove_file(&part) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&part).map_err(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    fs::rename(&part, path).map_err(failed)
+}
+
+/// Reads a snapshot.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|error| Error::Usage(format!("cannot read {}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_file_is_replaced_whole_and_is_for_its_owner() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run.json");
+        for text in ["one", "two"] {
+            write(&path, text).expect("it is written");
+            assert_eq!(read(&path).expect("it is read"), text);
+        }
+        assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "a part is left");
+        let refused = write(Path::new("/nowhere/run.json"), "x").expect_err("no such folder");
+        assert!(refused.to_string().contains("/nowhere/run.json"), "{refused}");
+    }
+}

@@ -1,0 +1,156 @@
+//! Runs one attempt of a node whose executor belongs to the host: makes its input, follows its stream, and turns its last
+//! event into the node's result. A pause parks the job; when it is answered, the node is executed again.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use tidemill_common::failure::{EngineErrorType, NodeFailure};
+use tidemill_common::graph::Node;
+use tidemill_common::nodes::pause::{called_off, not_interactive};
+use tidemill_common::nodes::{NodeResult, PauseKind, PauseRequest};
+use tidemill_common::value::JsonMap;
+
+use crate::attempt::execute::Doing;
+use crate::attempt::journal::{Journal, PauseEnd};
+use crate::attempt::variables::JobVariables;
+use crate::host::configs::Configs;
+use crate::host::given::Given;
+use crate::host::listen::{End, Said, follow};
+use crate::host::{NodeCall, NodeExecutor, outcome};
+
+/// Runs one attempt.
+pub(crate) async fn run(
+    doing: Doing<'_>,
+    executor: &dyn NodeExecutor,
+    node: &Node,
+    variables: &JobVariables,
+) -> NodeResult {
+    let own;
+    let journal = match doing.journal {
+        Some(journal) => journal,
+        None => {
+            own = Journal::new(doing.handle, doing.name.execution).hiding(variables.secrets());
+            &own
+        }
+    };
+    let mut result = match attempt(doing, executor, node, variables, journal).await {
+        Ok(result) | Err(result) => *result,
+    };
+    result.warnings.extend(journal.take_warnings());
+    result
+}
+
+async fn attempt(
+    doing: Doing<'_>,
+    executor: &dyn NodeExecutor,
+    node: &Node,
+    variables: &JobVariables,
+    journal: &Journal,
+) -> Result<Box<NodeResult>, Box<NodeResult>> {
+    let config =
+        config(doing, node, variables).await.map_err(|failure| Box::new(NodeResult::failed(failure)))?;
+    let mut given = Given::of(node, &config, variables, doing.options)?;
+    let mut call = call(doing, node, config, &given);
+    let mut answers = if may_have_asked(doing) { answered(journal).await } else { Vec::new() };
+    let on_piece = &|output: &str, text: &str| doing.progress.lock().push_to(output, text);
+    loop {
+        call.answer = answers.last().cloned();
+        call.answers.clone_from(&answers);
+        let mut said = Said::new(doing.handle.core.settings.value_bytes_max, on_piece);
+        let (message, schema) = match follow(executor, call.clone(), &mut said).await {
+            End::Succeeded(done) => {
+                let (result, asked) = (std::mem::take(&mut given.result), given.asked.take());
+                return Ok(Box::new(outcome::result(node, result, done, &said, asked)));
+            }
+            End::Failed(failure) => {
+                let result = std::mem::take(&mut given.result);
+                return Err(Box::new(NodeResult { failure: Some(failure), ..result }));
+            }
+            End::Asks { message, schema } => (message, schema),
+        };
+        let request = PauseRequest::asking(PauseKind::UserInteraction, message, schema.unwrap_or(Json::Null));
+        answers.push(ask(doing, node, journal, answers.len(), request).await?);
+    }
+}
+
+/// The node's data, from memory or from the stored document.
+async fn config(doing: Doing<'_>, node: &Node, variables: &JobVariables) -> Result<JsonMap, NodeFailure> {
+    let (core, hash) = (&doing.handle.core, &variables.graph().hash);
+    let known = match core.configs.find(hash) {
+        Some(known) => known,
+        None => {
+            let text = core.workflows.document(doing.handle.place.shard, hash).await?;
+            read(core.configs.clone(), hash.clone(), text).await?
+        }
+    };
+    Ok(known.get(node.id.as_str()).cloned().unwrap_or_default())
+}
+
+/// Reads a document on a thread of its own, because it may be large.
+async fn read(
+    configs: Arc<crate::host::configs::NodeConfigs>,
+    hash: tidemill_common::graph::GraphHash,
+    text: Arc<str>,
+) -> Result<Arc<Configs>, NodeFailure> {
+    let read = tokio::task::spawn_blocking(move || configs.read(&hash, &text)).await;
+    read.unwrap_or_else(|error| {
+        let message = format!("the data of the node could not be read: {error}");
+        Err(NodeFailure::new(EngineErrorType::Engine.name(), message))
+    })
+}
+
+fn call(doing: Doing<'_>, node: &Node, config: JsonMap, given: &Given) -> NodeCall {
+    NodeCall {
+        run: doing.name.run.to_string(),
+        execution: doing.name.execution.to_string(),
+        attempt: doing.name.number,
+        app: doing.handle.app.as_deref().map(str::to_owned),
+        node: node.id.as_str().to_owned(),
+        node_type: node.kind.wire().to_owned(),
+        title: node.title.clone(),
+        config,
+        inputs: given.inputs.clone(),
+        messages: given.messages.clone(),
+        values: given.values.clone(),
+        ..NodeCall::default()
+    }
+}
+
+/// True when an earlier execution may have asked. The first delivery of a first attempt reads nothing.
+fn may_have_asked(doing: Doing<'_>) -> bool {
+    doing.name.number > 1 || doing.handle.name.holder.number > 1
+}
+
+/// The journal key of a question.
+fn step(before: usize) -> String {
+    format!("host:{}", before + 1)
+}
+
+/// The answers to earlier questions of this node, in order.
+async fn answered(journal: &Journal) -> Vec<Json> {
+    let mut answers = Vec::new();
+    while let Some(PauseEnd::Answered(answer)) = journal.pause_end(&step(answers.len())).await {
+        answers.push(answer);
+    }
+    answers
+}
+
+/// Asks a person. The first call for a question parks the job, and does not return. An error is the node's result
+/// without an answer.
+async fn ask(
+    doing: Doing<'_>,
+    node: &Node,
+    journal: &Journal,
+    before: usize,
+    request: PauseRequest,
+) -> Result<Json, Box<NodeResult>> {
+    if !doing.options.choices().interactive {
+        return Err(Box::new(NodeResult::failed(not_interactive(request.kind))));
+    }
+    match journal.pause(&step(before), request).await {
+        PauseEnd::Answered(answer) => Ok(answer),
+        PauseEnd::Expired | PauseEnd::Cancelled => {
+            Err(Box::new(called_off(format!("the question of node {} was cancelled", node.id))))
+        }
+    }
+}
