@@ -44,9 +44,7 @@ class Executors:
         #: True if a function runs on an event loop.
         self.has_coroutines = False
 
-    def node(
-        self, type: str | None, id: str | None, provider: str | None  # noqa: A002
-    ) -> Callable[[Function], Function]:
+    def node(self, type: str | None, id: str | None, provider: str | None) -> Callable[[Function], Function]:
         """Returns the decorator that registers a function."""
         if provider is not None and (id is not None or type not in (None, "tool")):
             raise ValueError('provider belongs to nodes of the type "tool", without an id')

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Union
 
-from tidemill import _native, _process
+from tidemill import _native, _process, _program
 from tidemill._executors import Executors, Function
 from tidemill._loops import Loop, running_loop
 from tidemill._workflow import Workflow, text_of
@@ -47,7 +47,7 @@ class Engine:
         it is looked for. `threads` is the most functions that run at once besides coroutines.
         """
         self._settings = settings
-        self._tidemill = os.fspath(tidemill) if tidemill is not None else None
+        self._tidemill = os.fspath(tidemill) if tidemill is not None else _program.given()
         self._executors = Executors("engine", _threads(threads))
         self._lock = threading.Lock()
         self._native: _native.NativeEngine | None = None
@@ -56,9 +56,9 @@ class Engine:
 
     def node(
         self,
-        type: str | None = None,  # noqa: A002
+        type: str | None = None,
         *,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,
         provider: str | None = None,
     ) -> Callable[[Function], Function]:
         """Registers a function for all nodes of a type, for the node with an id, or for the tools of a provider.

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Builds a wheel of the Python package with the program `tidemill` inside, into target/wheels, and prints its path. Both are
+# release builds: the first one takes many minutes.
+set -eu
+
+cd "$(dirname "$0")/.."
+python=$(sh scripts/python-env.sh)
+target=${CARGO_TARGET_DIR:-target}
+target=$(cd "$target" && pwd)
+inside=python/src/tidemill/_program/bin
+
+"${CARGO:-cargo}" build --release --locked -p tidemill >&2
+rm -rf "$inside" "$target/wheels"
+mkdir -p "$inside"
+# Without the names of functions it is a third of the size; the names of lines are in the program of target/release.
+strip -o "$inside/tidemill" "$target/release/tidemill"
+chmod 755 "$inside/tidemill"
+# maturin builds with the same target folder, so the crates that both use are built once.
+CARGO_TARGET_DIR=$target "$python" -m maturin build --quiet --release --locked --manifest-path python/Cargo.toml \
+    --interpreter "$python" --out "$target/wheels" >&2
+rm -rf "$inside"
+ls "$target"/wheels/*.whl
