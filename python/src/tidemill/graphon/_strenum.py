@@ -13,4 +13,6 @@ else:
         """An enumeration whose members are texts."""
 
         __str__ = str.__str__
-        __format__ = str.__format__
+
+        def __format__(self, spec: str) -> str:
+            return str.__format__(self.value, spec)

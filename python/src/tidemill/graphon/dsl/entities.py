@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -45,7 +45,7 @@ class DslDocument(BaseModel):
     """The graph of a file, and its variables."""
 
     kind: DslKind
-    graph_config: Optional[Mapping[str, Any]] = None
+    graph_config: Mapping[str, Any] | None = None
     runtime_variables: DslRuntimeVariables = Field(default_factory=DslRuntimeVariables)
 
 
@@ -55,7 +55,7 @@ class DslImportPlan(BaseModel):
     document: DslDocument
     load_status: LoadStatus
     dependencies: list[Mapping[str, Any]] = Field(default_factory=list)
-    load_reason: Optional[str] = None
+    load_reason: str | None = None
 
     @property
     def loadable(self) -> bool:
@@ -66,9 +66,9 @@ class DslImportPlan(BaseModel):
 class DslModelCredential(BaseModel):
     """The credentials of a model provider."""
 
-    provider: Optional[str] = None
-    vendor: Optional[str] = None
-    plugin_unique_identifier: Optional[str] = None
+    provider: str | None = None
+    vendor: str | None = None
+    plugin_unique_identifier: str | None = None
     values: Mapping[str, Any] = Field(default_factory=dict)
 
 

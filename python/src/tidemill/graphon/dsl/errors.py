@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 
 class DslError(Exception):
@@ -14,9 +14,9 @@ class DslError(Exception):
         message: str,
         *,
         code: str,
-        path: Optional[str] = None,
-        kind: Optional[str] = None,
-        details: Optional[Mapping[str, Any]] = None,
+        path: str | None = None,
+        kind: str | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code

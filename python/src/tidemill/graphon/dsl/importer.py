@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 from uuid import uuid4
 
 from pydantic import ValidationError
@@ -54,7 +54,7 @@ class _Factory:
         return cls(node_config["id"], node_config["data"], init_params=self._params, runtime_state=self._state)
 
 
-def inspect(dsl: str, *, source_kind: Optional[DslKind] = None) -> DslImportPlan:
+def inspect(dsl: str, *, source_kind: DslKind | None = None) -> DslImportPlan:
     """Read a workflow file.
 
     Raises:
@@ -82,13 +82,13 @@ def inspect(dsl: str, *, source_kind: Optional[DslKind] = None) -> DslImportPlan
 def loads(
     dsl: str,
     *,
-    credentials: Union[dict[str, Any], str, None] = None,
-    source_kind: Optional[DslKind] = None,
-    workflow_id: Optional[str] = None,
-    root_node_id: Optional[str] = None,
-    run_context: Optional[Mapping[str, Any]] = None,
-    start_inputs: Optional[Mapping[str, Any]] = None,
-    command_channel: Optional[CommandChannel] = None,
+    credentials: dict[str, Any] | str | None = None,
+    source_kind: DslKind | None = None,
+    workflow_id: str | None = None,
+    root_node_id: str | None = None,
+    run_context: Mapping[str, Any] | None = None,
+    start_inputs: Mapping[str, Any] | None = None,
+    command_channel: CommandChannel | None = None,
     workers: int = 5,
     container_handler_factories: Sequence[Any] = (),
 ) -> Engine:
@@ -138,7 +138,7 @@ def _parse(dsl: str) -> dict[str, Any]:
     return payload
 
 
-def _kind(payload: Mapping[str, Any], expected: Optional[DslKind]) -> DslKind:
+def _kind(payload: Mapping[str, Any], expected: DslKind | None) -> DslKind:
     found = payload.get("kind")
     if not found:
         raise DslError("the file has no `kind`", code="kind.missing", path="/kind")
@@ -183,9 +183,7 @@ def _plan(kind: DslKind, graph: Mapping[str, Any], holder: Mapping[str, Any]) ->
 
 
 def _declared(holder: Mapping[str, Any], name: str) -> list[DslRuntimeVariable]:
-    return [
-        DslRuntimeVariable(name=it["name"], value=it.get("value"), source=it) for it in holder.get(name) or []
-    ]
+    return [DslRuntimeVariable(name=it["name"], value=it.get("value"), source=it) for it in holder.get(name) or []]
 
 
 def _root(config: Mapping[str, Any]) -> str:
@@ -223,7 +221,7 @@ def _pool(
     return pool
 
 
-def _providers(credentials: Union[dict[str, Any], str, None]) -> dict[str, Any]:
+def _providers(credentials: dict[str, Any] | str | None) -> dict[str, Any]:
     if credentials is None:
         return {}
     try:
@@ -235,7 +233,9 @@ def _providers(credentials: Union[dict[str, Any], str, None]) -> dict[str, Any]:
     except ValidationError as error:
         # The text of the error holds the values, and they are secret.
         fields = ", ".join(".".join(str(part) for part in it["loc"]) for it in error.errors())
-        raise DslError(f"credentials: wrong fields: {fields}", code="credentials.invalid", path="/credentials") from None
+        raise DslError(
+            f"credentials: wrong fields: {fields}", code="credentials.invalid", path="/credentials"
+        ) from None
     found = {}
     for it in read.model_credentials:
         name = (it.provider or it.vendor or "default").rsplit("/", maxsplit=1)[-1]

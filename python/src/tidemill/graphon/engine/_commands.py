@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from types import TracebackType
-from typing import Any, Optional
+from typing import Any
 
 from ..runtime.variable_pool import VariablePool
 from .command.entities import AbortCommand, Command, PauseCommand, UpdateVariablesCommand
@@ -60,9 +60,9 @@ class Pump:
 
     def __exit__(
         self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._over.set()
         self._thread.join()

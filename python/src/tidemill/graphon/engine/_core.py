@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
 ENGINES_MAX = 16
 """The most engines of this process, so the most different sets of credentials."""
@@ -45,7 +45,7 @@ _engines: dict[str, Core] = {}
 _chosen: list[Core] = []
 
 
-def use_engine(engine: Optional[Core]) -> None:
+def use_engine(engine: Core | None) -> None:
     """Run all graphs on this :class:`tidemill.Engine`, for settings or executors of your own. None: no longer."""
     with _lock:
         _chosen[:] = [] if engine is None else [engine]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
@@ -37,7 +37,7 @@ class Submission:
 
 
 def submission(
-    graph: Graph, pool: VariablePool, options: Mapping[str, Any], source: Optional[Mapping[str, Any]] = None
+    graph: Graph, pool: VariablePool, options: Mapping[str, Any], source: Mapping[str, Any] | None = None
 ) -> Submission:
     """Return a graph and its variables as a run is given them. ``source`` is the file that the graph came from.
 
@@ -116,8 +116,11 @@ def provider(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     lower = {str(key).lower(): value for key, value in values.items() if value}
     key = next((it for name_, it in lower.items() if name_ == "api_key" or name_.endswith("_api_key")), None)
     base = next(
-        (it for name_, it in lower.items() if name_.endswith(("_api_base", "api_base", "base_url", "_api_url"))
-         or name_ == "endpoint_url"),
+        (
+            it
+            for name_, it in lower.items()
+            if name_.endswith(("_api_base", "api_base", "base_url", "_api_url")) or name_ == "endpoint_url"
+        ),
         None,
     )
     is_anthropic = name.rsplit("/", maxsplit=1)[-1] == "anthropic"

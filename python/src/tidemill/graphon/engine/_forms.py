@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from ..engine_events.node import NodeRunPauseRequestedEvent
 from ..entities.pause_reason import HitlRequired
@@ -40,7 +40,7 @@ def answer_forms(run: Any, graph: Graph, state: RuntimeState) -> None:
             )
 
 
-def _ask(node_id: str, graph: Graph, state: RuntimeState) -> Optional[HITLDecision]:
+def _ask(node_id: str, graph: Graph, state: RuntimeState) -> HITLDecision | None:
     node = graph.nodes.get(node_id)
     callback = None if node is None else node.parts.get("hitl_callback")
     if node is None or callback is None:

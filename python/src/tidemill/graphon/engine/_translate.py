@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Optional
+from typing import Any
 
 from .. import engine_events as made
 from ..engine_events.base import EngineEvent, NodeEvent
@@ -18,12 +18,14 @@ from ..runtime.runtime_state import RuntimeState
 from ..variables.factory import build_segment, segment_to_variable
 
 # Nodes whose texts an engine shows while they come. Other texts belong to answers alone.
-_STREAMING = frozenset((
-    BuiltinNodeTypes.LLM,
-    BuiltinNodeTypes.AGENT,
-    BuiltinNodeTypes.TOOL,
-    BuiltinNodeTypes.QUESTION_CLASSIFIER,
-))
+_STREAMING = frozenset(
+    (
+        BuiltinNodeTypes.LLM,
+        BuiltinNodeTypes.AGENT,
+        BuiltinNodeTypes.TOOL,
+        BuiltinNodeTypes.QUESTION_CLASSIFIER,
+    )
+)
 _CLASSES: dict[str, type[EngineEvent]] = {
     "graph_run_started": made.GraphRunStartedEvent,
     "graph_run_succeeded": made.GraphRunSucceededEvent,
@@ -174,7 +176,7 @@ class Translator:
             source_handle=edge.source_handle,
         )
 
-    def _edge(self, data: Mapping[str, Any]) -> Optional[Edge]:
+    def _edge(self, data: Mapping[str, Any]) -> Edge | None:
         wanted = (data.get("source_node_id"), data.get("target_node_id"), data.get("source_handle") or "source")
         found = next((it for it in self._edges if (it.tail, it.head, it.source_handle) == wanted), None)
         if found:

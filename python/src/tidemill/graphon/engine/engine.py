@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 from ..engine_events.base import EngineEvent, NodeEvent
 from ..engine_events.graph import GraphRunPausedEvent
@@ -39,13 +39,13 @@ class Engine:
         self,
         graph: Graph,
         runtime_state: RuntimeState,
-        command_channel: Optional[CommandChannel] = None,
+        command_channel: CommandChannel | None = None,
         workers: int = 5,
         container_handler_factories: Sequence[Any] = (),
         *,
         file_runtime: Any = None,
-        source: Optional[Mapping[str, Any]] = None,
-        providers: Optional[Mapping[str, Any]] = None,
+        source: Mapping[str, Any] | None = None,
+        providers: Mapping[str, Any] | None = None,
     ) -> None:
         """Build an engine for one run.
 
@@ -85,7 +85,7 @@ class Engine:
         self._layers.append(layer)
         layer.initialize(ReadOnlyRuntimeStateWrapper(self.runtime_state), self.command_channel)
 
-    def request_abort(self, reason: Optional[str] = None) -> None:
+    def request_abort(self, reason: str | None = None) -> None:
         """End the run. Any thread may call this."""
         self.command_channel.send_command(AbortCommand(reason=reason or "User requested abort"))
 
@@ -216,5 +216,3 @@ def _providers_of(graph: Graph) -> dict[str, Any]:
         if model is not None and credentials is not None:
             found[model.provider] = provider(model.provider, credentials)
     return found
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 from pydantic import Field
 
@@ -16,8 +16,8 @@ class NodeRunAgentLogEvent(NodeEvent):
     message_id: str
     label: str
     node_execution_id: str
-    parent_id: Optional[str] = None
-    error: Optional[str] = None
+    parent_id: str | None = None
+    error: str | None = None
     status: str
     data: Mapping[str, Any] = Field(default_factory=dict)
     metadata: Mapping[str, Any] = Field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from pydantic import Field
 
@@ -40,7 +40,7 @@ class GraphRunPartialSucceededEvent(EngineEvent):
 class GraphRunAbortedEvent(EngineEvent):
     """The run was stopped."""
 
-    reason: Optional[str] = None
+    reason: str | None = None
     outputs: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Optional
+from typing import Any
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ class NodeRunIterationStartedEvent(NodeEvent):
     start_at: datetime
     inputs: Mapping[str, Any] = Field(default_factory=dict)
     metadata: Mapping[str, Any] = Field(default_factory=dict)
-    predecessor_node_id: Optional[str] = None
+    predecessor_node_id: str | None = None
 
 
 class NodeRunIterationNextEvent(NodeEvent):

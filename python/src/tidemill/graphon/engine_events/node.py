@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Optional
+from typing import Any
 
 from pydantic import Field, PrivateAttr
 
@@ -17,7 +17,7 @@ class NodeRunStartedEvent(NodeEvent):
     """A node begins."""
 
     node_title: str
-    predecessor_node_id: Optional[str] = None
+    predecessor_node_id: str | None = None
     start_at: datetime
     extras: dict[str, Any] = Field(default_factory=dict)
     provider_type: str = ""
@@ -47,7 +47,7 @@ class NodeRunModelPollingProgressEvent(NodeEvent):
 
     attempt: int
     last_checked_at: datetime
-    next_check_at: Optional[datetime] = None
+    next_check_at: datetime | None = None
 
 
 class NodeRunRetrieverResourceEvent(NodeEvent):
@@ -61,7 +61,7 @@ class _Timed(NodeEvent):
     """The times of an end."""
 
     start_at: datetime
-    finished_at: Optional[datetime] = None
+    finished_at: datetime | None = None
 
 
 class NodeRunSucceededEvent(_Timed):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from .base import EngineEvent
 
 
@@ -14,7 +12,7 @@ class _EdgeEvent(EngineEvent):
     edge_id: str
     source_node_id: str
     target_node_id: str
-    source_handle: Optional[str] = None
+    source_handle: str | None = None
 
 
 class GraphEdgeTakenEvent(_EdgeEvent):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -38,8 +38,8 @@ class BaseNodeData(BaseModel):
 
     type: NodeType = ""
     title: str = ""
-    desc: Optional[str] = None
+    desc: str | None = None
     version: str = "1"
-    error_strategy: Optional[ErrorStrategy] = None
-    default_value: Optional[list[DefaultValue]] = None
+    error_strategy: ErrorStrategy | None = None
+    default_value: list[DefaultValue] | None = None
     retry_config: RetryConfig = Field(default_factory=RetryConfig)

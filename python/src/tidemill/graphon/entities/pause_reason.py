@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Union
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -33,4 +33,4 @@ class SchedulingPause(BaseModel):
     message: str
 
 
-PauseReason = Annotated[Union[HitlRequired, SchedulingPause], Field(discriminator="TYPE")]
+PauseReason = Annotated[HitlRequired | SchedulingPause, Field(discriminator="TYPE")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -26,14 +26,14 @@ class File(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     dify_model_identity: str = FILE_MODEL_IDENTITY
-    id: Optional[str] = None
+    id: str | None = None
     type: FileType
     transfer_method: FileTransferMethod
-    remote_url: Optional[str] = None
-    reference: Optional[str] = None
-    filename: Optional[str] = None
-    extension: Optional[str] = None
-    mime_type: Optional[str] = None
+    remote_url: str | None = None
+    reference: str | None = None
+    filename: str | None = None
+    extension: str | None = None
+    mime_type: str | None = None
     size: int = -1
 
     def __init__(self, **fields: Any) -> None:
@@ -53,7 +53,7 @@ class File(BaseModel):
         mark = "!" if self.type is FileType.IMAGE else ""
         return f"{mark}[{self.filename or url}]({url})"
 
-    def generate_url(self, for_external: bool = True) -> Optional[str]:
+    def generate_url(self, for_external: bool = True) -> str | None:
         """Return the address of a remote file; other files have none here."""
         del for_external
         return self.remote_url

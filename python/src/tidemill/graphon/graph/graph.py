@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
 from ..entities.base_node_data import BaseNodeData
 from ..entities.graph_config import NodeConfigDict
@@ -41,13 +41,13 @@ class Graph:
     def __init__(
         self,
         *,
-        nodes: Optional[dict[str, AnyNode]] = None,
-        edges: Optional[dict[str, Edge]] = None,
-        in_edges: Optional[dict[str, list[str]]] = None,
-        out_edges: Optional[dict[str, list[str]]] = None,
+        nodes: dict[str, AnyNode] | None = None,
+        edges: dict[str, Edge] | None = None,
+        in_edges: dict[str, list[str]] | None = None,
+        out_edges: dict[str, list[str]] | None = None,
         root_node: AnyNode,
-        graph_config: Optional[Mapping[str, Any]] = None,
-        node_factory: Optional[NodeFactory] = None,
+        graph_config: Mapping[str, Any] | None = None,
+        node_factory: NodeFactory | None = None,
     ) -> None:
         self.nodes = nodes or {}
         self.edges = edges or {}
@@ -102,8 +102,8 @@ class Graph:
         nodes: dict[str, AnyNode],
         edges: Sequence[Edge],
         root: AnyNode,
-        config: Optional[Mapping[str, Any]] = None,
-        factory: Optional[NodeFactory] = None,
+        config: Mapping[str, Any] | None = None,
+        factory: NodeFactory | None = None,
     ) -> Graph:
         into: dict[str, list[str]] = {}
         out: dict[str, list[str]] = {}
@@ -135,8 +135,10 @@ class Graph:
 
     def reset(self) -> None:
         """Forget what became of nodes and edges."""
-        for item in (*self.nodes.values(), *self.edges.values()):
-            item.state = NodeState.UNKNOWN
+        for node in self.nodes.values():
+            node.state = NodeState.UNKNOWN
+        for edge in self.edges.values():
+            edge.state = NodeState.UNKNOWN
 
 
 class GraphBuilder:
@@ -155,7 +157,7 @@ class GraphBuilder:
         return self
 
     def add_node(
-        self, node: AnyNode, *, from_node_id: Optional[str] = None, source_handle: str = "source"
+        self, node: AnyNode, *, from_node_id: str | None = None, source_handle: str = "source"
     ) -> GraphBuilder:
         """Add a node, with an edge from another one, or else from the one before."""
         if not self._nodes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Optional
 
 from ..enums import NodeExecutionType
 from .edge import Edge
@@ -17,7 +16,7 @@ class GraphValidationIssue:
 
     code: str
     message: str
-    node_id: Optional[str] = None
+    node_id: str | None = None
 
 
 class GraphValidationError(ValueError):

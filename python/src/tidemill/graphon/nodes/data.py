@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -56,7 +56,7 @@ class ContextConfig(BaseModel):
     """The context of a prompt."""
 
     enabled: bool = False
-    variable_selector: Optional[list[str]] = None
+    variable_selector: list[str] | None = None
 
 
 class VisionConfig(BaseModel):
@@ -74,7 +74,7 @@ class LLMNodeChatModelMessage(BaseModel):
 
     role: PromptMessageRole
     text: str = ""
-    edition_type: Optional[str] = None
+    edition_type: str | None = None
 
 
 class LLMNodeCompletionModelPromptTemplate(BaseModel):
@@ -83,7 +83,7 @@ class LLMNodeCompletionModelPromptTemplate(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     text: str
-    edition_type: Optional[str] = None
+    edition_type: str | None = None
 
 
 class LLMNodeData(BaseNodeData):
@@ -91,6 +91,6 @@ class LLMNodeData(BaseNodeData):
 
     type: NodeType = BuiltinNodeTypes.LLM
     model: ModelConfig
-    prompt_template: Union[Sequence[LLMNodeChatModelMessage], LLMNodeCompletionModelPromptTemplate]
+    prompt_template: Sequence[LLMNodeChatModelMessage] | LLMNodeCompletionModelPromptTemplate
     context: ContextConfig = Field(default_factory=ContextConfig)
     vision: VisionConfig = Field(default_factory=VisionConfig)

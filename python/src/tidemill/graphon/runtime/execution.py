@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Optional
 
 from ..entities.pause_reason import PauseReason
 
@@ -21,7 +20,7 @@ class GraphExecution:
     aborted: bool = False
     paused: bool = False
     pause_reasons: list[PauseReason] = field(default_factory=list)
-    error: Optional[Exception] = None
+    error: Exception | None = None
     exceptions_count: int = 0
 
     @property

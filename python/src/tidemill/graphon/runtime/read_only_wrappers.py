@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Optional
+from typing import Any
 
 from ..model_runtime.entities.llm_entities import LLMUsage
 from ..variables.segments import Segment
@@ -18,7 +18,7 @@ class ReadOnlyVariablePoolWrapper:
     def __init__(self, variable_pool: VariablePool) -> None:
         self._pool = variable_pool
 
-    def get(self, selector: Sequence[str], /) -> Optional[Segment]:
+    def get(self, selector: Sequence[str], /) -> Segment | None:
         """Return a copy of a value."""
         return deepcopy(self._pool.get(selector))
 

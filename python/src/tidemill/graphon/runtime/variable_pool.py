@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -37,7 +37,7 @@ class VariablePool(BaseModel):
         system_variables: Sequence[Any] = (),
         environment_variables: Sequence[Any] = (),
         conversation_variables: Sequence[Any] = (),
-        user_inputs: Optional[Mapping[str, Any]] = None,
+        user_inputs: Mapping[str, Any] | None = None,
     ) -> VariablePool:
         """Return a pool with these variables. ``user_inputs`` is not used; add inputs under the start node's id."""
         del user_inputs
@@ -61,7 +61,7 @@ class VariablePool(BaseModel):
         variable = segment_to_variable(segment=build_segment(value), selector=selector)
         self.variable_dictionary.setdefault(selector[0], {})[selector[1]] = variable
 
-    def get(self, selector: Sequence[str], /) -> Optional[Segment]:
+    def get(self, selector: Sequence[str], /) -> Segment | None:
         """Return a value; further parts of the selector lead into it. None if there is none."""
         if len(selector) < SELECTORS_LENGTH:
             return None
@@ -75,13 +75,13 @@ class VariablePool(BaseModel):
                 return None
         return build_segment(value)
 
-    def get_variable(self, selector: Sequence[str], /) -> Optional[VariableBase]:
+    def get_variable(self, selector: Sequence[str], /) -> VariableBase | None:
         """Return a variable by node and name; None if there is none."""
         if len(selector) != SELECTORS_LENGTH:
             return None
         return self.variable_dictionary.get(selector[0], {}).get(selector[1])
 
-    def get_file(self, selector: Sequence[str], /) -> Optional[FileSegment]:
+    def get_file(self, selector: Sequence[str], /) -> FileSegment | None:
         """Return a value if it is a file."""
         found = self.get(selector)
         return found if isinstance(found, FileSegment) else None
@@ -97,7 +97,7 @@ class VariablePool(BaseModel):
         """Return a copy of a node's values."""
         return {name: deepcopy(it.value) for name, it in self.variable_dictionary.get(prefix, {}).items()}
 
-    def flatten(self, *, unprefixed_node_id: Optional[str] = None) -> Mapping[str, Any]:
+    def flatten(self, *, unprefixed_node_id: str | None = None) -> Mapping[str, Any]:
         """Return a copy of all values, as ``node.name``."""
         return {
             name if node == unprefixed_node_id else f"{node}.{name}": deepcopy(it.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 from uuid import uuid4
 
 from .segments import SEGMENTS, Segment
@@ -32,7 +32,7 @@ def build_segment(value: Any, /) -> Segment:
         value = list(value)
     kind = SegmentType.infer_segment_type(value)
     if kind is None:
-        raise ValueError(f"a run cannot have the value {value!r}: give text, numbers, booleans, None, dict, list or File")
+        raise ValueError(f"a run cannot have the value {value!r}; give str, int, float, bool, None, dict, list or File")
     return SEGMENTS[kind](value_type=kind, value=value)
 
 
@@ -48,7 +48,8 @@ def build_segment_with_type(segment_type: SegmentType, value: Any) -> Segment:
     if segment_type is SegmentType.NUMBER and found in (SegmentType.INTEGER, SegmentType.FLOAT):
         return build_segment(value)
     if found is not segment_type and not is_empty_list:
-        raise TypeMismatchError(f"expected {segment_type.value}, but the value is {found.value if found else type(value)}")
+        is_found = found.value if found else type(value).__name__
+        raise TypeMismatchError(f"expected {segment_type.value}, but the value is {is_found}")
     return SEGMENTS[segment_type](value_type=segment_type, value=value)
 
 
@@ -56,8 +57,8 @@ def segment_to_variable(
     *,
     segment: Segment,
     selector: Sequence[str],
-    variable_id: Optional[str] = None,
-    name: Optional[str] = None,
+    variable_id: str | None = None,
+    name: str | None = None,
     description: str = "",
 ) -> Any:
     """Return a segment as a variable; one that is a variable already stays as it is.

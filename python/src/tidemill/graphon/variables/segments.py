@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -157,7 +157,7 @@ class ArrayNumberSegment(ArraySegment):
     """A list of numbers."""
 
     value_type: SegmentType = SegmentType.ARRAY_NUMBER
-    value: Sequence[Union[int, float]]
+    value: Sequence[int | float]
 
 
 class ArrayObjectSegment(ArraySegment):
@@ -211,7 +211,7 @@ SEGMENTS: dict[SegmentType, type[Segment]] = {
 """The class of each type."""
 
 
-def get_segment_discriminator(value: Any) -> Optional[SegmentType]:
+def get_segment_discriminator(value: Any) -> SegmentType | None:
     """Return the type of a segment or of its JSON; None for anything else."""
     if isinstance(value, Segment):
         return value.value_type

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from .._strenum import StrEnum
 from ..file.models import File
@@ -32,7 +32,7 @@ class SegmentType(StrEnum):
         """Return true for the types of lists."""
         return self.value.startswith("array[")
 
-    def element_type(self) -> Optional[SegmentType]:
+    def element_type(self) -> SegmentType | None:
         """Return the type of a list's items; None if they may have any.
 
         Raises:
@@ -49,7 +49,7 @@ class SegmentType(StrEnum):
         return SegmentType.NUMBER if self in _NUMBERS else self
 
     @classmethod
-    def infer_segment_type(cls, value: Any) -> Optional[SegmentType]:
+    def infer_segment_type(cls, value: Any) -> SegmentType | None:
         """Return the type of a value; None if it has none."""
         if isinstance(value, list):
             return _type_of_list([cls.infer_segment_type(item) for item in value])
@@ -85,7 +85,7 @@ _LISTS = {
 }
 
 
-def _type_of_list(items: list[Optional[SegmentType]]) -> Optional[SegmentType]:
+def _type_of_list(items: list[SegmentType | None]) -> SegmentType | None:
     kinds = set(items)
     if None in kinds:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Union
+from typing import Annotated
 from uuid import uuid4
 
 from pydantic import Discriminator, Field, Tag
@@ -128,22 +128,20 @@ VARIABLES: dict[SegmentType, type[VariableBase]] = {
 """The class of each type."""
 
 Variable = Annotated[
-    Union[
-        Annotated[NoneVariable, Tag(SegmentType.NONE)],
-        Annotated[StringVariable, Tag(SegmentType.STRING)],
-        Annotated[SecretVariable, Tag(SegmentType.SECRET)],
-        Annotated[IntegerVariable, Tag(SegmentType.INTEGER)],
-        Annotated[FloatVariable, Tag(SegmentType.FLOAT)],
-        Annotated[BooleanVariable, Tag(SegmentType.BOOLEAN)],
-        Annotated[ObjectVariable, Tag(SegmentType.OBJECT)],
-        Annotated[FileVariable, Tag(SegmentType.FILE)],
-        Annotated[ArrayAnyVariable, Tag(SegmentType.ARRAY_ANY)],
-        Annotated[ArrayStringVariable, Tag(SegmentType.ARRAY_STRING)],
-        Annotated[ArrayNumberVariable, Tag(SegmentType.ARRAY_NUMBER)],
-        Annotated[ArrayObjectVariable, Tag(SegmentType.ARRAY_OBJECT)],
-        Annotated[ArrayFileVariable, Tag(SegmentType.ARRAY_FILE)],
-        Annotated[ArrayBooleanVariable, Tag(SegmentType.ARRAY_BOOLEAN)],
-    ],
+    Annotated[NoneVariable, Tag(SegmentType.NONE)]
+    | Annotated[StringVariable, Tag(SegmentType.STRING)]
+    | Annotated[SecretVariable, Tag(SegmentType.SECRET)]
+    | Annotated[IntegerVariable, Tag(SegmentType.INTEGER)]
+    | Annotated[FloatVariable, Tag(SegmentType.FLOAT)]
+    | Annotated[BooleanVariable, Tag(SegmentType.BOOLEAN)]
+    | Annotated[ObjectVariable, Tag(SegmentType.OBJECT)]
+    | Annotated[FileVariable, Tag(SegmentType.FILE)]
+    | Annotated[ArrayAnyVariable, Tag(SegmentType.ARRAY_ANY)]
+    | Annotated[ArrayStringVariable, Tag(SegmentType.ARRAY_STRING)]
+    | Annotated[ArrayNumberVariable, Tag(SegmentType.ARRAY_NUMBER)]
+    | Annotated[ArrayObjectVariable, Tag(SegmentType.ARRAY_OBJECT)]
+    | Annotated[ArrayFileVariable, Tag(SegmentType.ARRAY_FILE)]
+    | Annotated[ArrayBooleanVariable, Tag(SegmentType.ARRAY_BOOLEAN)],
     Discriminator(get_segment_discriminator),
 ]
 """Any variable, for fields of pydantic models."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 
 class SlimLLM:
@@ -17,8 +17,8 @@ class SlimLLM:
         provider: str,
         model_name: str,
         credentials: Mapping[str, Any],
-        parameters: Optional[Mapping[str, Any]] = None,
-        stop: Optional[Sequence[str]] = None,
+        parameters: Mapping[str, Any] | None = None,
+        stop: Sequence[str] | None = None,
     ) -> None:
         del config
         self.plugin_id = plugin_id

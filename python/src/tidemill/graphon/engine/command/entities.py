@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Optional, Union
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -14,7 +14,7 @@ class AbortCommand(BaseModel):
     """Ends the run."""
 
     command_type: Literal["abort"] = "abort"
-    reason: Optional[str] = None
+    reason: str | None = None
 
 
 class PauseCommand(BaseModel):
@@ -31,6 +31,4 @@ class UpdateVariablesCommand(BaseModel):
     updates: Sequence[Variable] = Field(default_factory=list)
 
 
-Command = Annotated[
-    Union[AbortCommand, PauseCommand, UpdateVariablesCommand], Field(discriminator="command_type")
-]
+Command = Annotated[AbortCommand | PauseCommand | UpdateVariablesCommand, Field(discriminator="command_type")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Optional
+from typing import Any
 
 from ...engine_events.base import EngineEvent, NodeEvent
 from ...nodes.base.node import Node
@@ -15,8 +15,8 @@ class Layer:
     """Sees the events of a run and may send commands. Override the methods that you need."""
 
     def __init__(self) -> None:
-        self._runtime_state: Optional[ReadOnlyRuntimeStateWrapper] = None
-        self.command_channel: Optional[CommandChannel] = None
+        self._runtime_state: ReadOnlyRuntimeStateWrapper | None = None
+        self.command_channel: CommandChannel | None = None
 
     @property
     def runtime_state(self) -> ReadOnlyRuntimeStateWrapper:
@@ -41,19 +41,17 @@ class Layer:
     def on_event(self, event: EngineEvent) -> None:
         """Called for each event, before the program gets it."""
 
-    def on_graph_end(self, error: Optional[Exception]) -> None:
+    def on_graph_end(self, error: Exception | None) -> None:
         """Called after the last event."""
 
     def on_node_run_start(self, node: Node[Any]) -> None:
         """Called when the start of a node is known. The node may be further by then."""
 
-    def on_node_run_end(
-        self, node: Node[Any], error: Optional[Exception], result_event: Optional[NodeEvent] = None
-    ) -> None:
+    def on_node_run_end(self, node: Node[Any], error: Exception | None, result_event: NodeEvent | None = None) -> None:
         """Called when the end of a node is known."""
 
     def node_run_context(
-        self, node: Node[Any], *, parent_execution_id: Optional[str] = None
+        self, node: Node[Any], *, parent_execution_id: str | None = None
     ) -> AbstractContextManager[None]:
         """Not called: nodes are not executed in this interpreter."""
         del node, parent_execution_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Optional
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -33,8 +33,8 @@ class LLMUsage(BaseModel):
     total_price: Decimal = Decimal(0)
     currency: str = "USD"
     latency: float = 0.0
-    time_to_first_token: Optional[float] = None
-    time_to_generate: Optional[float] = None
+    time_to_first_token: float | None = None
+    time_to_generate: float | None = None
 
     @classmethod
     def empty_usage(cls) -> LLMUsage:
@@ -44,9 +44,7 @@ class LLMUsage(BaseModel):
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> LLMUsage:
         """Read a usage; fields that are absent or null are zero."""
-        known = {
-            key: value for key, value in metadata.items() if key in cls.model_fields and value is not None
-        }
+        known = {key: value for key, value in metadata.items() if key in cls.model_fields and value is not None}
         usage = cls.model_validate(known)
         if usage.total_tokens == 0:
             usage.total_tokens = usage.prompt_tokens + usage.completion_tokens
@@ -54,8 +52,15 @@ class LLMUsage(BaseModel):
 
     def plus(self, other: LLMUsage) -> LLMUsage:
         """Return the sum of both; unit prices are those of the later one."""
-        summed = ("prompt_tokens", "completion_tokens", "total_tokens", "prompt_price", "completion_price",
-                  "total_price", "latency")
+        summed = (
+            "prompt_tokens",
+            "completion_tokens",
+            "total_tokens",
+            "prompt_price",
+            "completion_price",
+            "total_price",
+            "latency",
+        )
         return other.model_copy(update={key: getattr(self, key) + getattr(other, key) for key in summed})
 
     def __add__(self, other: LLMUsage) -> LLMUsage:

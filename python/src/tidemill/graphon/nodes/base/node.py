@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar, Union, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from ...entities.base_node_data import BaseNodeData, RetryConfig
 from ...enums import NodeExecutionType, NodeState, NodeType
@@ -32,7 +32,7 @@ class Node(Generic[DataT]):
     def __init__(
         self,
         node_id: str,
-        data: Union[DataT, Mapping[str, Any]],
+        data: DataT | Mapping[str, Any],
         *,
         init_params: InitParams,
         runtime_state: RuntimeState,

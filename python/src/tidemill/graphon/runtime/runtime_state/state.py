@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from copy import deepcopy
-from typing import Any, Optional
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -34,9 +34,9 @@ class _Dump(BaseModel):
     aborted: bool
     paused: bool
     pause_reasons: list[PauseReason] = Field(default_factory=list)
-    error: Optional[str] = None
+    error: str | None = None
     exceptions_count: int
-    snapshot: Optional[str] = None
+    snapshot: str | None = None
 
 
 class RuntimeState:
@@ -47,11 +47,11 @@ class RuntimeState:
         *,
         variable_pool: VariablePool,
         start_at: float,
-        llm_usage: Optional[LLMUsage] = None,
-        outputs: Optional[dict[str, Any]] = None,
+        llm_usage: LLMUsage | None = None,
+        outputs: dict[str, Any] | None = None,
         node_run_steps: int = 0,
-        workflow_id: Optional[str] = None,
-        graph_execution: Optional[GraphExecution] = None,
+        workflow_id: str | None = None,
+        graph_execution: GraphExecution | None = None,
         **unused: Any,
     ) -> None:
         """Build a state. Queues of graphon (``ready_queue`` and others) are taken and not used.
@@ -73,7 +73,7 @@ class RuntimeState:
         self.start_at = start_at
         self.node_run_steps = node_run_steps
         self.graph_execution = graph_execution
-        self.snapshot: Optional[bytes] = None
+        self.snapshot: bytes | None = None
         """The paused run as Tidemill keeps it; None while nothing is paused."""
         self._llm_usage = llm_usage or LLMUsage.empty_usage()
         self._outputs = deepcopy(outputs) if outputs else {}
@@ -122,10 +122,12 @@ class RuntimeState:
     def dumps(self) -> str:
         """Return the state as a text, for :meth:`from_snapshot`. Values of secrets are not in it."""
         run = self.graph_execution
-        pool = VariablePool(variable_dictionary={
-            node: {name: it for name, it in variables.items() if not isinstance(it, SecretVariable)}
-            for node, variables in self.variable_pool.variable_dictionary.items()
-        })
+        pool = VariablePool(
+            variable_dictionary={
+                node: {name: it for name, it in variables.items() if not isinstance(it, SecretVariable)}
+                for node, variables in self.variable_pool.variable_dictionary.items()
+            }
+        )
         return _Dump(
             tidemill_graphon=FORM,
             workflow_id=run.workflow_id,
