@@ -1,6 +1,7 @@
 """Calls as classes: a Call has a name, an input with a schema, and code that runs it.
 
-Serve them with `Worker.calls` or `Engine.calls`; nodes of the type `call` name them. docs/python-calls.md has an example.
+Serve them with `Worker.calls` or `Engine.calls`; nodes of the type `call` name them.
+docs/python-calls.md has an example.
 """
 
 from .core import CoreCall

@@ -67,11 +67,9 @@ class CallInfo(BaseModel):
 class NodeInfo(BaseModel):
     """The node that makes a Call."""
 
-    model_config = ConfigDict(populate_by_name=True)
-
     id: str
     name: str = ""
-    call_id: str = Field(default="", alias="callId")
+    callId: str = ""
 
 
 class CallIds(BaseModel):

@@ -30,7 +30,7 @@ def serve(call: Any) -> tuple[str, dict[str, Any], Operation]:
 
     async def operate(ctx: NodeContext) -> AsyncIterator[Any]:
         operation = ctx.config.get("operation")
-        node = NodeInfo(id=ctx.node_id, name=ctx.title, call_id=cls.call_id)
+        node = NodeInfo(id=ctx.node_id, name=ctx.title, callId=cls.call_id)
         if operation == "init":
             yield NodeResult(outputs=await _init(cls, ctx, node))
             return

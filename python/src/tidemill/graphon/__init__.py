@@ -1,7 +1,7 @@
 """The classes that programs written for graphon 0.8 use, over Tidemill's engine.
 
-A program changes ``graphon`` to ``tidemill.graphon`` in its imports, and runs. docs/python-graphon.md lists what differs.
-Needs pydantic 2, and PyYAML for :mod:`tidemill.graphon.dsl`: ``pip install 'tidemill[graphon]'``.
+A program changes ``graphon`` to ``tidemill.graphon`` in its imports, and runs. docs/python-graphon.md lists what
+differs. It needs pydantic 2, and PyYAML for :mod:`tidemill.graphon.dsl`: ``pip install 'tidemill[graphon]'``.
 """
 
 from .engine import Engine
