@@ -29,6 +29,18 @@ def apply_before(commands: list[Command], pool: VariablePool) -> list[Command]:
     return rest
 
 
+def stops_after(root: str, commands: list[Command]) -> tuple[dict[str, Any], list[Command]]:
+    """Return the field of a submission for pauses that came before the run, and the other commands.
+
+    Such a pause begins after the first node. As a command of its own it could come when the run is over already.
+    """
+    pauses = [it for it in commands if isinstance(it, PauseCommand)]
+    if not pauses:
+        return {}, commands
+    stop = {"after": root, "command": "pause", "reason": pauses[0].reason}
+    return {"commands": [stop]}, [it for it in commands if it not in pauses]
+
+
 def apply_command(run: Any, command: Command) -> None:
     """Send a command to a run. One that comes too late does nothing."""
     try:

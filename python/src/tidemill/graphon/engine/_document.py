@@ -54,7 +54,7 @@ def submission(
         warnings.warn(
             f"variables of {', '.join(unused)} are not used: a run sets the variables of its nodes itself",
             GraphonDifference,
-            stacklevel=3,
+            stacklevel=2,
         )
     given = dict(source.get("workflow") or {}) if source else {}
     workflow = {

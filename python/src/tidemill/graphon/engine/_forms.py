@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..engine_events.node import NodeRunPauseRequestedEvent
@@ -19,13 +20,38 @@ def decide(event: NodeRunPauseRequestedEvent, graph: Graph, state: RuntimeState)
         event.reason = event.reason.model_copy(update={"session_id": decision.session_id})
 
 
-def answer_forms(run: Any, graph: Graph, state: RuntimeState) -> None:
-    """Answer the forms of a continued run for which the program has an answer now.
+def continued(run: Any, graph: Graph, state: RuntimeState) -> Iterator[Any]:
+    """Yield the events of a run that goes on from a snapshot.
+
+    Such a run is paused at first. Then the answers that the program has now are sent, and a pause of a command ends.
+    The events up to there are shown only if the run waits on.
+    """
+    first: list[Any] = []
+    natives = iter(run)
+    for native in natives:
+        first.append(native)
+        if native.type != "graph_run_paused":
+            continue
+        goes_on = _answer(run, graph, state)
+        if any(reason.get("TYPE") == "scheduled_pause" for reason in native.data.get("reasons", [])):
+            run.resume()
+            goes_on = True
+        if not goes_on:
+            yield from first
+        break
+    else:
+        yield from first
+    yield from natives
+
+
+def _answer(run: Any, graph: Graph, state: RuntimeState) -> bool:
+    """Answer the forms for which the program has an answer now. Return true if there was one.
 
     Raises:
         NotImplementedError: if the program says that a form is too old; Tidemill decides that itself.
 
     """
+    has_answered = False
     for pause in run.pauses():
         if pause.get("status") != "pending":
             continue
@@ -33,11 +59,13 @@ def answer_forms(run: Any, graph: Graph, state: RuntimeState) -> None:
         if isinstance(decision, Completed):
             fields = {name: it.to_object() for name, it in decision.outputs.items() if not name.startswith("__")}
             run.answer(pause["pause_id"], {"action": decision.selected_handle, "inputs": fields})
+            has_answered = True
         elif isinstance(decision, Expired):
             raise NotImplementedError(
                 f"node {pause.get('node_id')!r}: a form expires by its own timeout here, not by Expired(...); "
                 "set timeout and timeout_unit of the node"
             )
+    return has_answered
 
 
 def _ask(node_id: str, graph: Graph, state: RuntimeState) -> HITLDecision | None:

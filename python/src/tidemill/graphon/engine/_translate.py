@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 from .. import engine_events as made
@@ -74,6 +75,11 @@ def to_runtime(value: Any) -> Any:
     return value
 
 
+def utc(seconds: Any) -> datetime:
+    """Return a time in Unix seconds as graphon has it: in UTC, and without saying so."""
+    return datetime.fromtimestamp(float(seconds), timezone.utc).replace(tzinfo=None)
+
+
 def container_of_frame(frame: str) -> str:
     """Return the innermost container of a frame such as ``each#0/inner#2``."""
     last = frame.rsplit("/", maxsplit=1)[-1]
@@ -130,6 +136,9 @@ class Translator:
             fields["variable"] = _variable(data)
         if cls is made.NodeRunRetryEvent:
             fields.setdefault("start_at", data.get("finished_at") or 0)
+        for name in ("start_at", "finished_at", "expiration_time"):
+            if name in fields:
+                fields[name] = utc(fields[name])
         for name in ("outputs", "inputs", "submitted_data"):
             if name in fields:
                 fields[name] = to_runtime(fields[name])

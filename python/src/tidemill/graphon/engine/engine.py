@@ -18,10 +18,10 @@ from ..engine_events.node import (
 from ..graph.graph import Graph
 from ..runtime.read_only_wrappers import ReadOnlyRuntimeStateWrapper
 from ..runtime.runtime_state import RuntimeState
-from ._commands import Pump, apply_before, apply_command
+from ._commands import Pump, apply_before, apply_command, stops_after
 from ._core import core
 from ._document import provider, submission
-from ._forms import answer_forms, decide
+from ._forms import continued, decide
 from ._translate import ENDS, Translator
 from .command.builtin.in_memory import InMemoryChannel
 from .command.entities import AbortCommand, Command
@@ -107,6 +107,7 @@ class Engine:
         translator = Translator(self.graph, self.runtime_state)
         commands = apply_before(self.command_channel.fetch_commands(), self.runtime_state.variable_pool)
         abort = next((it for it in commands if isinstance(it, AbortCommand)), None)
+        is_resumed = self.runtime_state.snapshot is not None
         try:
             if abort is not None:
                 yield from self._aborted(translator, abort)
@@ -115,16 +116,17 @@ class Engine:
         except Exception as error:
             yield from self._refused(translator, error)
             raise
+        natives = continued(run, self.graph, self.runtime_state) if is_resumed else iter(run)
         with Pump(run, self.command_channel) as pump:
             ended = False
             try:
-                for native in run:
+                for native in natives:
                     for event in translator.translate(native.type, native.data):
                         self._complete(event)
                         self._see(event)
                         pump.fetch()
-                        yield event
                         ended = isinstance(event, ENDS)
+                        yield event
                     if ended:
                         break
             finally:
@@ -138,14 +140,13 @@ class Engine:
         state = self.runtime_state
         if state.snapshot is not None:
             run, state.snapshot = engine.resume(state.snapshot), None
-            answer_forms(run, self.graph, state)
-            if not any(pause.get("status") == "pending" for pause in run.pauses()):
-                _quietly(run.resume)
+            later = commands
         else:
             given = submission(self.graph, state.variable_pool, self._options(), self._source)
-            run = engine.run(given.workflow, given.inputs, sys=given.sys)
+            stops, later = stops_after(self.graph.root_node.id, commands)
+            run = engine.run(given.workflow, given.inputs, sys=given.sys, **stops)
         self.tidemill_run = run
-        for command in commands:
+        for command in later:
             apply_command(run, command)
         return run
 

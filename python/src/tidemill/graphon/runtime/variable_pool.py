@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Union
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,7 +14,7 @@ from ..variables.factory import build_segment, segment_to_variable
 from ..variables.segments import FileSegment, Segment
 from ..variables.variables import Variable, VariableBase
 
-VariableValue = Union[str, int, float, dict[str, Any], list[Any], File]
+VariableValue = str | int | float | dict[str, Any] | list[Any] | File
 """A value of a variable."""
 
 

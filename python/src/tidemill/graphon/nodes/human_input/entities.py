@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Union
 
 from ...runtime.runtime_state_protocol import ReadOnlyVariablePool
 from ...variables.segments import Segment
@@ -45,7 +44,7 @@ class Expired:
     outputs: Mapping[str, Segment]
 
 
-HITLDecision = Union[PauseRequested, Completed, Expired]
+HITLDecision = PauseRequested | Completed | Expired
 HITLCallback = Callable[[HITLContext], HITLDecision]
 
 __all__ = [
