@@ -54,14 +54,16 @@ _CLASSES: dict[str, type[EngineEvent]] = {
     "node_run_loop_succeeded": made.NodeRunLoopSucceededEvent,
     "node_run_loop_failed": made.NodeRunLoopFailedEvent,
 }
-ENDS = (
-    made.GraphRunSucceededEvent,
-    made.GraphRunPartialSucceededEvent,
-    made.GraphRunFailedEvent,
-    made.GraphRunAbortedEvent,
-    made.GraphRunPausedEvent,
+LAST = frozenset(
+    (
+        "graph_run_succeeded",
+        "graph_run_partial_succeeded",
+        "graph_run_failed",
+        "graph_run_aborted",
+        "graph_run_paused",
+    )
 )
-"""The events after which no other one comes."""
+"""The native events after which no other one is shown."""
 
 
 def to_runtime(value: Any) -> Any:

@@ -21,8 +21,8 @@ from ..runtime.runtime_state import RuntimeState
 from ._commands import Pump, apply_before, apply_command, stops_after
 from ._core import core
 from ._document import provider, submission
-from ._forms import continued, decide
-from ._translate import ENDS, Translator
+from ._forms import Forms
+from ._translate import LAST, Translator
 from .command.builtin.in_memory import InMemoryChannel
 from .command.entities import AbortCommand, Command
 from .command.protocol import CommandChannel
@@ -77,6 +77,7 @@ class Engine:
         self.tidemill_run: Any = None
         """The :class:`tidemill.Run` that executes the graph; None before :meth:`run`."""
         self._layers: list[Layer] = []
+        self._forms = Forms(graph, runtime_state)
         self._source = source
         self._providers = {**(providers or {}), **_providers_of(graph)}
 
@@ -105,41 +106,55 @@ class Engine:
 
     def _run(self) -> Generator[EngineEvent, None, None]:
         translator = Translator(self.graph, self.runtime_state)
-        commands = apply_before(self.command_channel.fetch_commands(), self.runtime_state.variable_pool)
-        abort = next((it for it in commands if isinstance(it, AbortCommand)), None)
-        is_resumed = self.runtime_state.snapshot is not None
+        execution = self.runtime_state.graph_execution
         try:
-            if abort is not None:
-                yield from self._aborted(translator, abort)
-                return
-            run = self._start(commands)
+            for kind, data in self._natives():
+                for event in translator.translate(kind, data):
+                    self._complete(event)
+                    self._see(event)
+                    yield event
         except Exception as error:
-            yield from self._refused(translator, error)
+            started = () if execution.started else (("graph_run_started", {}),)
+            for kind, data in (*started, ("graph_run_failed", {"error": str(error)})):
+                for event in translator.translate(kind, data):
+                    self._see(event)
+                    yield event
             raise
-        natives = continued(run, self.graph, self.runtime_state) if is_resumed else iter(run)
+        if execution.error and not execution.aborted:
+            raise execution.error
+
+    def _natives(self) -> Generator[tuple[str, Mapping[str, Any]], None, None]:
+        """Start the run, or continue it, and yield its native events; send commands meanwhile."""
+        state = self.runtime_state
+        commands = apply_before(self.command_channel.fetch_commands(), state.variable_pool)
+        abort = next((it for it in commands if isinstance(it, AbortCommand)), None)
+        if abort is not None:
+            yield "graph_run_started", {}
+            yield "graph_run_aborted", {"reason": f"Aborted: {abort.reason or 'User requested abort'}"}
+            return
+        is_resumed = state.snapshot is not None
+        run = self._start(commands)
+        natives = self._forms.continued(run) if is_resumed else iter(run)
+        has_ended = False
         with Pump(run, self.command_channel) as pump:
-            ended = False
             try:
                 for native in natives:
-                    for event in translator.translate(native.type, native.data):
-                        self._complete(event)
-                        self._see(event)
-                        pump.fetch()
-                        ended = isinstance(event, ENDS)
-                        yield event
-                    if ended:
+                    has_ended = native.type in LAST
+                    yield native.type, native.data
+                    if has_ended:
                         break
+                    # A layer may have sent a command when it saw the event.
+                    pump.fetch()
             finally:
-                if not ended:
+                if not has_ended:
                     apply_command(run, AbortCommand(reason="the program has stopped reading the events"))
-        if self.runtime_state.graph_execution.error and not self.runtime_state.graph_execution.aborted:
-            raise self.runtime_state.graph_execution.error
 
     def _start(self, commands: list[Command]) -> Any:
         engine = core(self._providers)
         state = self.runtime_state
         if state.snapshot is not None:
             run, state.snapshot = engine.resume(state.snapshot), None
+            self.graph.take_states(state.graph_states)
             later = commands
         else:
             given = submission(self.graph, state.variable_pool, self._options(), self._source)
@@ -160,24 +175,13 @@ class Engine:
     def _complete(self, event: EngineEvent) -> None:
         """Add what only this process knows."""
         if isinstance(event, NodeRunPauseRequestedEvent):
-            decide(event, self.graph, self.runtime_state)
+            self._forms.opened(event)
         if isinstance(event, GraphRunPausedEvent) and self.tidemill_run is not None:
+            self._forms.paused(event)
+            self.runtime_state.graph_states = self.graph.states()
             self.runtime_state.snapshot = self.tidemill_run.snapshot()
             # The snapshot goes on; the run that it was taken from must not go on as well.
             _quietly(lambda: self.tidemill_run.stop("it goes on from a snapshot"))
-
-    def _aborted(self, translator: Translator, command: AbortCommand) -> Generator[EngineEvent, None, None]:
-        reason = f"Aborted: {command.reason or 'User requested abort'}"
-        for kind, data in (("graph_run_started", {}), ("graph_run_aborted", {"reason": reason})):
-            for event in translator.translate(kind, data):
-                self._see(event)
-                yield event
-
-    def _refused(self, translator: Translator, error: Exception) -> Generator[EngineEvent, None, None]:
-        for kind, data in (("graph_run_started", {}), ("graph_run_failed", {"error": str(error)})):
-            for event in translator.translate(kind, data):
-                self._see(event)
-                yield event
 
     def _see(self, event: EngineEvent) -> None:
         self._each(lambda layer: layer.on_event(event), "on_event")

@@ -10,7 +10,7 @@ from ..entities.graph_config import NodeConfigDict
 from ..enums import NodeExecutionType, NodeState
 from ..nodes.base.node import Node
 from .edge import Edge
-from .validation import GraphValidationError, edge_issues, root_issues
+from .validation import GraphValidationError, edge_issues, repeated, root_issues, scope_problems
 
 AnyNode = Node[Any]
 
@@ -82,17 +82,26 @@ class Graph:
         configs = {str(node["id"]): node for node in graph_config.get("nodes") or [] if "data" in node}
         if not configs:
             raise ValueError("the graph has no nodes")
+        all_of = all_edges(graph_config)
+        ids = {"node": [str(it["id"]) for it in graph_config["nodes"]], "edge": [it.id for it in all_of]}
+        for what, found in ids.items():
+            if repeated(found):
+                raise ValueError(f"Duplicate {what} id {repeated(found)[0]!r}")
         if root_node_id not in configs:
             raise ValueError(f"there is no node {root_node_id!r} to begin at")
         factory = node_factory.with_graph_config(graph_config)
-        typed = {key: _typed(key, node) for key, node in configs.items()}
+        typed = {key: typed_config(node) for key, node in configs.items()}
         kinds = {key: factory.validate_node(node) for key, node in typed.items()}
-        edges = [edge for edge in all_edges(graph_config) if container_of(configs.get(edge.tail, {})) == container_id]
+        owners = {key: container_of(node) for key, node in configs.items()}
+        edges = [edge for edge in all_of if owners.get(edge.tail, "") == container_id]
         if not skip_validation:
-            issues = edge_issues(configs, all_edges(graph_config)) + root_issues(root_node_id, kinds)
+            issues = edge_issues(configs, all_of) + root_issues(root_node_id, kinds)
             if issues:
                 raise GraphValidationError(issues)
-        direct = [key for key, node in configs.items() if container_of(node) == container_id]
+            problems = scope_problems(owners, kinds, all_of)
+            if problems:
+                raise ValueError("; ".join(problems))
+        direct = [key for key, owner in owners.items() if owner == container_id]
         nodes = {key: factory.create_node(typed[key]) for key in direct}
         return cls._of(nodes, edges, nodes[root_node_id], graph_config, factory)
 
@@ -133,12 +142,17 @@ class Graph:
         """Return the edges that end at a node."""
         return [self.edges[key] for key in self.in_edges.get(node_id, [])]
 
-    def reset(self) -> None:
-        """Forget what became of nodes and edges."""
+    def states(self) -> dict[str, NodeState]:
+        """Return what has become of nodes and edges, by their ids."""
+        states = {it.id: it.state for it in self.nodes.values()} | {it.id: it.state for it in self.edges.values()}
+        return {key: state for key, state in states.items() if state is not NodeState.UNKNOWN}
+
+    def take_states(self, states: Mapping[str, NodeState]) -> None:
+        """Take what has become of nodes and edges."""
         for node in self.nodes.values():
-            node.state = NodeState.UNKNOWN
+            node.state = states.get(node.id, node.state)
         for edge in self.edges.values():
-            edge.state = NodeState.UNKNOWN
+            edge.state = states.get(edge.id, edge.state)
 
 
 class GraphBuilder:
@@ -202,8 +216,9 @@ class GraphBuilder:
             raise ValueError(f"the graph has no node {node_id!r}")
 
 
-def _typed(key: str, config: Mapping[str, Any]) -> NodeConfigDict:
-    return {"id": key, "data": BaseNodeData.model_validate(config["data"])}
+def typed_config(config: Mapping[str, Any]) -> NodeConfigDict:
+    """Return a node of a configuration as factories get it."""
+    return {"id": str(config["id"]), "data": BaseNodeData.model_validate(config["data"])}
 
 
 def all_edges(config: Mapping[str, Any]) -> list[Edge]:

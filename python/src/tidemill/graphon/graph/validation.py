@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -34,7 +35,7 @@ def edge_issues(nodes: Iterable[str], edges: Iterable[Edge]) -> list[GraphValida
     for edge in edges:
         for end, node in (("source", edge.tail), ("target", edge.head)):
             if node not in before:
-                text = f"edge {edge.id} has the {end} {node!r}, and there is no such node"
+                text = f"edge {edge.id} has an unknown node as its {end}: {node!r}"
                 issues.append(GraphValidationIssue("MISSING_NODE", text, node))
         if edge.head in before:
             before[edge.head].append(edge.tail)
@@ -43,8 +44,32 @@ def edge_issues(nodes: Iterable[str], edges: Iterable[Edge]) -> list[GraphValida
             TopologicalSorter(before).prepare()
         except CycleError as error:
             circle: list[str] = error.args[1]
-            issues.append(GraphValidationIssue("CYCLE", "a circle: " + " -> ".join(circle), circle[0]))
+            issues.append(GraphValidationIssue("CYCLE", "the graph has a cycle: " + " -> ".join(circle), circle[0]))
     return issues
+
+
+def scope_problems(
+    owners: Mapping[str, str], kinds: Mapping[str, NodeExecutionType], edges: Iterable[Edge]
+) -> list[str]:
+    """Return what is wrong with containers: ``owners`` has the iteration or loop around each node."""
+    problems = []
+    for node, owner in owners.items():
+        if owner and owner not in owners:
+            problems.append(f"node {node!r} is inside of {owner!r}: unknown or cyclic containers")
+        elif owner and kinds[owner] is not NodeExecutionType.CONTAINER:
+            problems.append(f"node {node!r} is inside of {owner!r}, which is not a container")
+    for edge in edges:
+        if owners.get(edge.tail, "") != owners.get(edge.head, ""):
+            problems.append(
+                f"edge {edge.id} leads from {edge.tail!r} to {edge.head!r}, and crosses the border of a container"
+            )
+    return problems
+
+
+def repeated(ids: Iterable[str]) -> list[str]:
+    """Return the ids that come more than once."""
+    counts = Counter(ids)
+    return sorted(key for key, count in counts.items() if count > 1)
 
 
 def root_issues(root: str, kinds: Mapping[str, NodeExecutionType]) -> list[GraphValidationIssue]:

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from ...entities.pause_reason import PauseReason
+from ...enums import NodeState
 from ...model_runtime.entities.llm_entities import LLMUsage
 from ...variables.variables import SecretVariable
 from ..execution import GraphExecution
@@ -37,6 +38,7 @@ class _Dump(BaseModel):
     error: str | None = None
     exceptions_count: int
     snapshot: str | None = None
+    graph_states: dict[str, NodeState] = Field(default_factory=dict)
 
 
 class RuntimeState:
@@ -75,6 +77,8 @@ class RuntimeState:
         self.graph_execution = graph_execution
         self.snapshot: bytes | None = None
         """The paused run as Tidemill keeps it; None while nothing is paused."""
+        self.graph_states: dict[str, NodeState] = {}
+        """What has become of nodes and edges, by their ids, when the run paused."""
         self._llm_usage = llm_usage or LLMUsage.empty_usage()
         self._outputs = deepcopy(outputs) if outputs else {}
 
@@ -144,6 +148,7 @@ class RuntimeState:
             error=None if run.error is None else str(run.error),
             exceptions_count=run.exceptions_count,
             snapshot=None if self.snapshot is None else base64.b64encode(self.snapshot).decode(),
+            graph_states=self.graph_states,
         ).model_dump_json()
 
     @classmethod
@@ -179,5 +184,6 @@ class RuntimeState:
                 exceptions_count=dump.exceptions_count,
             ),
         )
+        state.graph_states = dump.graph_states
         state.snapshot = None if dump.snapshot is None else base64.b64decode(dump.snapshot)
         return state
