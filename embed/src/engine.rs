@@ -73,7 +73,7 @@ impl Engine {
         let store = Arc::new(memory.clone());
         let stores = Stores { api: store.clone(), shards: store.clone(), leases: store.clone() };
         let parts = Parts::start(&settings, stores, telemetry::start_metrics()).await?;
-        let worker = match tidemill_worker::start_hosting(&settings, store, hosts).await {
+        let worker = match tidemill_worker::start_hosting(&settings, store, None, hosts).await {
             Ok(worker) => worker,
             Err(error) => {
                 parts.abandon();

@@ -108,19 +108,6 @@ pub async fn start(config: &Config, jobs: Arc<dyn Jobs>) -> Result<Worker, Start
     start_with(config, jobs, None).await
 }
 
-/// As [`start`], with the executors of a host program.
-///
-/// # Errors
-/// As [`start`].
-pub async fn start_hosting(
-    config: &Config,
-    jobs: Arc<dyn Jobs>,
-    hosts: crate::host::Hosts,
-) -> Result<Worker, StartError> {
-    let _ = hosts;
-    start(config, jobs).await
-}
-
 /// As [`start`], with a separate store for the heartbeat. It is created on the heartbeat thread, so its connections do
 /// not wait for a busy read loop.
 ///

@@ -97,7 +97,8 @@ class Translator:
     def __init__(self, graph: Graph, state: RuntimeState) -> None:
         self._graph = graph
         self._state = state
-        self._edges = all_edges(graph.graph_config) if graph.graph_config.get("nodes") else list(graph.edges.values())
+        # Those of the graph itself, and those inside of containers, which it does not have.
+        self._edges = [graph.edges.get(edge.id, edge) for edge in all_edges(graph.graph_config)]
         nodes = graph.graph_config.get("nodes") or []
         self._starts = {
             str((it.get("data") or {}).get("start_node_id") or ""): str(it.get("id"))
@@ -195,9 +196,7 @@ class Translator:
         return found
 
     def _mark(self, edge: Edge, state: NodeState) -> None:
-        for item in (edge, self._graph.edges.get(edge.id)):
-            if item is not None:
-                item.state = state
+        edge.state = state
         target = self._graph.nodes.get(edge.head)
         if target is None or target.state is NodeState.TAKEN:
             return
