@@ -1,4 +1,4 @@
-"""Small programs that use graphon's names. Each takes the package, `graphon` or `tidemill.graphon`, and tells what it saw.
+"""Small programs that use graphon's names. Each takes a package, `graphon` or `tidemill.graphon`, and tells its events.
 
 As a program: `python graphon_programs.py graphon NAME` prints that as JSON, for a Python that has graphon.
 """

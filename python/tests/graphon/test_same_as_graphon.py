@@ -1,8 +1,8 @@
-"""Small programs see the same with `tidemill.graphon` as with graphon: events by their classes, outputs, states of nodes.
+"""Small programs see the same with `tidemill.graphon` as with graphon: classes of events, outputs, states of nodes.
 
-graphon needs Python 3.12 or newer, so its side runs in an interpreter that has it: this one, the one that GRAPHON_PYTHON
-names, or a `python3.13` or `python3.12` on the path. Without one the comparison is left out; what the programs see here
-is tested anyway.
+graphon needs Python 3.12 or newer, so its side runs in an interpreter that has it: this one, or the one that
+GRAPHON_PYTHON names, or a `python3.13` or `python3.12` on the path. Without one the comparison is left out; what the
+programs see here is tested anyway.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def serve(call: Any) -> tuple[str, dict[str, Any], Operation]:
         served = _made(cls, given.pop(CONFIG_KEY, None) or {}, node)
         served.input = given
         if operation == "after_exec":
-            await served._after_exec(given)
+            await served._after_exec(given)  # pyright: ignore[reportPrivateUsage]
             return
         async for piece in _exec(served, given):
             yield piece
@@ -50,7 +50,9 @@ def serve(call: Any) -> tuple[str, dict[str, Any], Operation]:
 async def _init(cls: type[CoreCall], ctx: NodeContext, node: NodeInfo) -> dict[str, Any]:
     """Returns the input of a Call, with its configuration."""
     served = _made(cls, ctx.inputs, node)
-    found: Any = await served._init(CallVars.model_validate(ctx.config.get("call_vars") or {}))
+    found: Any = await served._init(  # pyright: ignore[reportPrivateUsage]
+        CallVars.model_validate(ctx.config.get("call_vars") or {})
+    )
     if not isinstance(found, DataBase):
         raise TypeError(f"{cls.__name__}._init must return a DataBase, not {type(found).__name__}")
     made = found.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -62,7 +64,7 @@ async def _exec(served: CoreCall, given: dict[str, Any]) -> AsyncIterator[Any]:
     """Yields the texts of a Call, and at the end its object, if the last piece was one."""
     content: str | dict[str, Any] = ""
     was_object = False
-    pieces: Any = served._exec(given)
+    pieces: Any = served._exec(given)  # pyright: ignore[reportPrivateUsage]
     try:
         async for piece in pieces:
             if not isinstance(piece, CallOutputChunk):

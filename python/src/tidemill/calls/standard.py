@@ -45,7 +45,7 @@ def _problems_of_info(call: type[CoreCall]) -> list[str]:
     if getattr(call.info, "__func__", None) is getattr(CoreCall.info, "__func__", None):
         return [f"info is missing: {wanted}"]
     try:
-        told = [call.info(language) for language in LanguageType]
+        told: list[Any] = [call.info(language) for language in LanguageType]
     except Exception as error:
         return [f"info raises {type(error).__name__} ({error}): {wanted}"]
     if not all(isinstance(one, CallInfo) and one.name.strip() and one.description.strip() for one in told):
@@ -55,7 +55,8 @@ def _problems_of_info(call: type[CoreCall]) -> list[str]:
 
 def has_after_exec(call: type[CoreCall]) -> bool:
     """True if the class has something to do after it has succeeded."""
-    return call._after_exec is not CoreCall._after_exec
+    own, inherited = (getattr(cls, "_after_exec") for cls in (call, CoreCall))  # noqa: B009
+    return own is not inherited
 
 
 def manifest(call: type[CoreCall]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..engine._translate import to_runtime
 from ..engine.command.protocol import CommandChannel
 from ..entities.graph_config import NodeConfigDict
 from ..enums import BuiltinNodeTypes, NodeExecutionType
-from ..graph.graph import AnyNode, Graph, container_of
+from ..graph.graph import AnyNode, Graph, container_of, data_of, nodes_of
 from ..graph.validation import GraphValidationError
 from ..nodes.kinds import NODE_CLASSES
 from ..runtime.init_params import InitParams
@@ -68,15 +68,16 @@ def inspect(dsl: str, *, source_kind: DslKind | None = None) -> DslImportPlan:
     if kind is DslKind.GRAPH:
         return _plan(kind, _graph_of(payload, kind), payload)
     app = payload.get("app")
-    mode = str(app.get("mode") or "") if isinstance(app, Mapping) else ""
+    mode = str(data_of({"data": app}).get("mode") or "") if isinstance(app, Mapping) else ""
     if not isinstance(app, Mapping):
         raise DslError("the file has no `app`", code="kind.missing_app", path="/app", kind=kind)
     if mode not in _RUNNABLE_MODES:
         return _unsupported(kind, f"an app of the mode {mode!r} has no workflow to run")
-    workflow = payload.get("workflow")
-    if not isinstance(workflow, Mapping):
+    workflow: Any = payload.get("workflow")
+    if not isinstance(workflow, dict):
         raise DslError("the file has no `workflow`", code="graph.missing_workflow", path="/workflow", kind=kind)
-    return _plan(kind, _graph_of(workflow, kind), workflow)
+    found: dict[str, Any] = workflow
+    return _plan(kind, _graph_of(found, kind), found)
 
 
 def loads(
@@ -130,12 +131,13 @@ def _parse(dsl: str) -> dict[str, Any]:
     except ImportError as error:
         raise ImportError("reading workflow files needs PyYAML: pip install 'tidemill[graphon]'") from error
     try:
-        payload = yaml.safe_load(dsl)
+        payload: Any = yaml.safe_load(dsl)
     except yaml.YAMLError as error:
         raise DslError(f"the file is not YAML: {error}", code="parse.invalid_yaml") from error
     if not isinstance(payload, dict):
         raise DslError("the file is no mapping", code="parse.expected_mapping")
-    return payload
+    found: dict[str, Any] = payload
+    return found
 
 
 def _kind(payload: Mapping[str, Any], expected: DslKind | None) -> DslKind:
@@ -153,12 +155,14 @@ def _kind(payload: Mapping[str, Any], expected: DslKind | None) -> DslKind:
 
 def _graph_of(holder: Mapping[str, Any], kind: DslKind) -> Mapping[str, Any]:
     for name in ("graph_config", "graph"):
-        graph = holder.get(name)
-        if isinstance(graph, Mapping):
-            return graph
-    workflow = holder.get("workflow")
-    if isinstance(workflow, Mapping):
-        return _graph_of(workflow, kind)
+        graph: Any = holder.get(name)
+        if isinstance(graph, dict):
+            found: dict[str, Any] = graph
+            return found
+    workflow: Any = holder.get("workflow")
+    if isinstance(workflow, dict):
+        inner: dict[str, Any] = workflow
+        return _graph_of(inner, kind)
     raise DslError("the file has no graph", code="graph.missing", kind=kind)
 
 
@@ -167,7 +171,7 @@ def _unsupported(kind: DslKind, reason: str) -> DslImportPlan:
 
 
 def _plan(kind: DslKind, graph: Mapping[str, Any], holder: Mapping[str, Any]) -> DslImportPlan:
-    nodes = [node for node in graph.get("nodes") or [] if (node.get("data") or {}).get("type")]
+    nodes = [node for node in nodes_of(graph) if data_of(node).get("type")]
     config = {**graph, "nodes": nodes, "edges": list(graph.get("edges") or [])}
     unknown = sorted({node["data"]["type"] for node in nodes} - NODE_CLASSES.keys())
     reason = f"node types that are not known: {', '.join(unknown)}" if unknown else None
@@ -183,7 +187,8 @@ def _plan(kind: DslKind, graph: Mapping[str, Any], holder: Mapping[str, Any]) ->
 
 
 def _declared(holder: Mapping[str, Any], name: str) -> list[DslRuntimeVariable]:
-    return [DslRuntimeVariable(name=it["name"], value=it.get("value"), source=it) for it in holder.get(name) or []]
+    declared: list[dict[str, Any]] = list(holder.get(name) or ())
+    return [DslRuntimeVariable(name=it["name"], value=it.get("value"), source=it) for it in declared]
 
 
 def _root(config: Mapping[str, Any]) -> str:
@@ -236,7 +241,7 @@ def _providers(credentials: dict[str, Any] | str | None) -> dict[str, Any]:
         raise DslError(
             f"credentials: wrong fields: {fields}", code="credentials.invalid", path="/credentials"
         ) from None
-    found = {}
+    found: dict[str, Any] = {}
     for it in read.model_credentials:
         name = (it.provider or it.vendor or "default").rsplit("/", maxsplit=1)[-1]
         found[name] = provider(name, it.values)

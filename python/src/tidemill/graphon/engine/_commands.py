@@ -48,10 +48,8 @@ def apply_command(run: Any, command: Command) -> None:
             run.stop(command.reason or "User requested abort")
         elif isinstance(command, PauseCommand):
             run.pause(command.reason)
-        elif isinstance(command, UpdateVariablesCommand):
-            run.update({".".join(it.selector): it.value for it in command.updates})
         else:
-            logger.warning("%s is no command that is known", type(command).__name__)
+            run.update({".".join(it.selector): it.value for it in command.updates})
     except Exception as error:
         logger.warning("%s has no effect: %s", type(command).__name__, error)
 

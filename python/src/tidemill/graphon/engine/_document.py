@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
 from ..enums import BuiltinNodeTypes
 from ..errors import CustomNodeError, GraphonDifference
-from ..graph.graph import Graph
+from ..graph.graph import Graph, data_of, nodes_of
 from ..runtime.variable_pool import VariablePool
 from ..variables.types import SegmentType
 
@@ -75,8 +75,7 @@ def submission(
 
 
 def _has_answer(graph: Graph) -> bool:
-    nodes: Iterable[Mapping[str, Any]] = graph.graph_config.get("nodes") or []
-    return any((node.get("data") or {}).get("type") == BuiltinNodeTypes.ANSWER for node in nodes)
+    return any(data_of(node).get("type") == BuiltinNodeTypes.ANSWER for node in nodes_of(graph.graph_config))
 
 
 def _values(pool: VariablePool, node: str) -> dict[str, Any]:
@@ -102,9 +101,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        members: Mapping[Any, Any] = value
+        return {str(key): _plain(item) for key, item in members.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_plain(item) for item in cast("list[Any]", value)]
     return value
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..engine_events.graph import GraphRunPausedEvent
 from ..engine_events.node import NodeRunPauseRequestedEvent
 from ..entities.pause_reason import HitlRequired, PauseReason
-from ..graph.graph import AnyNode, Graph, typed_config
+from ..graph.graph import AnyNode, Graph, nodes_of, typed_config
 from ..nodes.human_input.entities import Completed, Expired, HITLContext, HITLDecision, PauseRequested
 from ..runtime.read_only_wrappers import ReadOnlyVariablePoolWrapper
 from ..runtime.runtime_state import RuntimeState
@@ -93,7 +93,7 @@ class Forms:
         """Return a node; one inside of a container is made when it is needed."""
         graph = self._graph
         if node_id not in graph.nodes and node_id not in self._inner and graph.node_factory is not None:
-            for config in graph.graph_config.get("nodes") or []:
+            for config in nodes_of(graph.graph_config):
                 if str(config.get("id")) == node_id:
                     self._inner[node_id] = graph.node_factory.create_node(typed_config(config))
         return graph.nodes.get(node_id) or self._inner.get(node_id)

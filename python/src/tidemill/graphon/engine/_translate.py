@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, cast
 
 from .. import engine_events as made
 from ..engine_events.base import EngineEvent, NodeEvent
@@ -12,7 +12,7 @@ from ..enums import BuiltinNodeTypes, NodeState
 from ..file.constants import FILE_MODEL_IDENTITY
 from ..file.models import File
 from ..graph.edge import Edge
-from ..graph.graph import Graph, all_edges
+from ..graph.graph import Graph, all_edges, data_of, nodes_of
 from ..model_runtime.entities.llm_entities import LLMUsage
 from ..runtime.execution import ROOT_FRAME_ID
 from ..runtime.runtime_state import RuntimeState
@@ -68,12 +68,14 @@ LAST = frozenset(
 
 def to_runtime(value: Any) -> Any:
     """Return a JSON value as a run has it: files are :class:`File` objects."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
+        value = cast("dict[str, Any]", value)
         if value.get("dify_model_identity") == FILE_MODEL_IDENTITY:
             return File(**value)
         return {key: to_runtime(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [to_runtime(item) for item in value]
+        items: list[Any] = value
+        return [to_runtime(item) for item in items]
     return value
 
 
@@ -99,11 +101,10 @@ class Translator:
         self._state = state
         # Those of the graph itself, and those inside of containers, which it does not have.
         self._edges = [graph.edges.get(edge.id, edge) for edge in all_edges(graph.graph_config)]
-        nodes = graph.graph_config.get("nodes") or []
         self._starts = {
-            str((it.get("data") or {}).get("start_node_id") or ""): str(it.get("id"))
-            for it in nodes
-            if (it.get("data") or {}).get("type") in (BuiltinNodeTypes.ITERATION, BuiltinNodeTypes.LOOP)
+            str(data_of(it).get("start_node_id") or ""): str(it.get("id"))
+            for it in nodes_of(graph.graph_config)
+            if data_of(it).get("type") in (BuiltinNodeTypes.ITERATION, BuiltinNodeTypes.LOOP)
         }
         self._texts: list[EngineEvent] = []
 
@@ -121,7 +122,7 @@ class Translator:
         events = [*self._edges_before(event, str(data.get("frame") or "")), event]
         self._note(event, is_root=not data.get("frame"))
         events.extend(self._edges_into(event, data))
-        events[0]._texts_before = self._texts
+        events[0]._texts_before = self._texts  # pyright: ignore[reportPrivateUsage]
         self._texts = []
         return events
 
@@ -147,7 +148,7 @@ class Translator:
                 fields[name] = to_runtime(fields[name])
         event = cls.model_validate(fields)
         if isinstance(event, made.NodeRunStreamChunkEvent):
-            event._is_in_answer = data.get("in_answer") is not False
+            event._is_in_answer = data.get("in_answer") is not False  # pyright: ignore[reportPrivateUsage]
         return event
 
     def _is_answers_alone(self, event: made.NodeRunStreamChunkEvent) -> bool:

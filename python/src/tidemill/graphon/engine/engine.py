@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from ..engine_events.base import EngineEvent, NodeEvent
@@ -63,7 +63,7 @@ class Engine:
             ValueError: for a number of workers below 1, handlers of containers, or a node with another state.
 
         """
-        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        if workers < 1:
             raise ValueError("workers must be a number from 1")
         if container_handler_factories:
             raise ValueError("container_handler_factories: iterations and loops of your own are not executed here")
@@ -114,7 +114,7 @@ class Engine:
                     self._see(event)
                     yield event
         except Exception as error:
-            started = () if execution.started else (("graph_run_started", {}),)
+            started: list[tuple[str, dict[str, Any]]] = [] if execution.started else [("graph_run_started", {})]
             for kind, data in (*started, ("graph_run_failed", {"error": str(error)})):
                 for event in translator.translate(kind, data):
                     self._see(event)
@@ -196,7 +196,7 @@ class Engine:
         elif isinstance(event, (NodeRunSucceededEvent, NodeRunPauseRequestedEvent)):
             self._each(lambda layer: layer.on_node_run_end(node, None, event), "on_node_run_end")
 
-    def _each(self, call: Any, name: str) -> None:
+    def _each(self, call: Callable[[Layer], None], name: str) -> None:
         for layer in self._layers:
             try:
                 call(layer)
@@ -204,7 +204,7 @@ class Engine:
                 logger.exception("%s of %s failed", name, type(layer).__name__)
 
 
-def _quietly(call: Any) -> None:
+def _quietly(call: Callable[[], None]) -> None:
     """Make a call that may come too late."""
     try:
         call()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -11,7 +11,7 @@ _RUNTIME: ContextVar[Any] = ContextVar("tidemill_graphon_file_runtime", default=
 
 
 @contextmanager
-def use_workflow_file_runtime(runtime: Any) -> Iterator[None]:
+def use_workflow_file_runtime(runtime: Any) -> Generator[None]:
     """Set the adapter within a block."""
     token = _RUNTIME.set(runtime)
     try:

@@ -20,19 +20,33 @@ class NodeFactory(Protocol):
 
     def with_graph_config(self, graph_config: Mapping[str, Any]) -> NodeFactory:
         """Return a factory for this configuration."""
+        ...
 
     def validate_node(self, node_config: NodeConfigDict) -> NodeExecutionType:
         """Check a node; return how the engine treats it."""
+        ...
 
     def create_node(self, node_config: NodeConfigDict) -> AnyNode:
         """Make a node."""
+        ...
+
+
+def nodes_of(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the nodes of a configuration, also those inside of containers."""
+    found: list[Mapping[str, Any]] = list(config.get("nodes") or ())
+    return found
+
+
+def data_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the ``data`` of a node of a configuration."""
+    found: Mapping[str, Any] = node.get("data") or {}
+    return found
 
 
 def container_of(config: Mapping[str, Any]) -> str:
     """Return the id of the iteration or loop around a node; empty outside of them."""
-    data = config.get("data") or {}
-    found = config.get("parentId") or data.get("iteration_id") or data.get("loop_id") or ""
-    return str(found)
+    data = data_of(config)
+    return str(config.get("parentId") or data.get("iteration_id") or data.get("loop_id") or "")
 
 
 class Graph:
@@ -79,11 +93,11 @@ class Graph:
             GraphValidationError: for edges without an end, circles, and a root that cannot begin a run.
 
         """
-        configs = {str(node["id"]): node for node in graph_config.get("nodes") or [] if "data" in node}
+        configs = {str(node["id"]): node for node in nodes_of(graph_config) if "data" in node}
         if not configs:
             raise ValueError("the graph has no nodes")
         all_of = all_edges(graph_config)
-        ids = {"node": [str(it["id"]) for it in graph_config["nodes"]], "edge": [it.id for it in all_of]}
+        ids = {"node": [str(it["id"]) for it in nodes_of(graph_config)], "edge": [it.id for it in all_of]}
         for what, found in ids.items():
             if repeated(found):
                 raise ValueError(f"Duplicate {what} id {repeated(found)[0]!r}")
@@ -103,10 +117,10 @@ class Graph:
                 raise ValueError("; ".join(problems))
         direct = [key for key, owner in owners.items() if owner == container_id]
         nodes = {key: factory.create_node(typed[key]) for key in direct}
-        return cls._of(nodes, edges, nodes[root_node_id], graph_config, factory)
+        return cls.of(nodes, edges, nodes[root_node_id], graph_config, factory)
 
     @classmethod
-    def _of(
+    def of(
         cls,
         nodes: dict[str, AnyNode],
         edges: Sequence[Edge],
@@ -114,6 +128,7 @@ class Graph:
         config: Mapping[str, Any] | None = None,
         factory: NodeFactory | None = None,
     ) -> Graph:
+        """Return a graph of these nodes and edges."""
         into: dict[str, list[str]] = {}
         out: dict[str, list[str]] = {}
         for edge in edges:
@@ -204,7 +219,7 @@ class GraphBuilder:
         issues = edge_issues(self._nodes, self._edges) + root_issues(root.id, kinds)
         if issues:
             raise GraphValidationError(issues)
-        return self._graph._of(dict(self._nodes), self._edges, root)
+        return self._graph.of(dict(self._nodes), self._edges, root)
 
     def _add(self, node: AnyNode) -> None:
         if node.id in self._nodes:

@@ -31,7 +31,7 @@ class GraphValidationError(ValueError):
 def edge_issues(nodes: Iterable[str], edges: Iterable[Edge]) -> list[GraphValidationIssue]:
     """Return the edges that lead from or to no node, and a circle."""
     before: dict[str, list[str]] = {node: [] for node in nodes}
-    issues = []
+    issues: list[GraphValidationIssue] = []
     for edge in edges:
         for end, node in (("source", edge.tail), ("target", edge.head)):
             if node not in before:
@@ -52,7 +52,7 @@ def scope_problems(
     owners: Mapping[str, str], kinds: Mapping[str, NodeExecutionType], edges: Iterable[Edge]
 ) -> list[str]:
     """Return what is wrong with containers: ``owners`` has the iteration or loop around each node."""
-    problems = []
+    problems: list[str] = []
     for node, owner in owners.items():
         if owner and owner not in owners:
             problems.append(f"node {node!r} is inside of {owner!r}: unknown or cyclic containers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -109,4 +109,4 @@ class VariablePool(BaseModel):
 def _inside(value: Any, part: str) -> Any:
     if isinstance(value, File):
         return value.attribute(part)
-    return value.get(part) if isinstance(value, Mapping) else None
+    return cast("Mapping[str, Any]", value).get(part) if isinstance(value, Mapping) else None

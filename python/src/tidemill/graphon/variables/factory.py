@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from .segments import SEGMENTS, Segment
@@ -29,7 +29,8 @@ def build_segment(value: Any, /) -> Segment:
     if isinstance(value, Segment):
         return value
     if isinstance(value, tuple):
-        value = list(value)
+        items: tuple[Any, ...] = value
+        value = list(items)
     kind = SegmentType.infer_segment_type(value)
     if kind is None:
         raise ValueError(f"a run cannot have the value {value!r}; give str, int, float, bool, None, dict, list or File")
@@ -48,7 +49,7 @@ def build_segment_with_type(segment_type: SegmentType, value: Any) -> Segment:
     if segment_type is SegmentType.NUMBER and found in (SegmentType.INTEGER, SegmentType.FLOAT):
         return build_segment(value)
     if found is not segment_type and not is_empty_list:
-        is_found = found.value if found else type(value).__name__
+        is_found = found.value if found else type(cast(Any, value)).__name__
         raise TypeMismatchError(f"expected {segment_type.value}, but the value is {is_found}")
     return SEGMENTS[segment_type](value_type=segment_type, value=value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -217,7 +217,7 @@ def get_segment_discriminator(value: Any) -> SegmentType | None:
         return value.value_type
     if isinstance(value, dict):
         try:
-            return SegmentType(value.get("value_type"))
+            return SegmentType(cast("dict[str, Any]", value).get("value_type"))
         except ValueError:
             return None
     return None

@@ -52,14 +52,16 @@ class SegmentType(StrEnum):
     def infer_segment_type(cls, value: Any) -> SegmentType | None:
         """Return the type of a value; None if it has none."""
         if isinstance(value, list):
-            return _type_of_list([cls.infer_segment_type(item) for item in value])
+            items: list[Any] = value
+            return _type_of_list([cls.infer_segment_type(item) for item in items])
         return next((kind for python, kind in _PYTHON if isinstance(value, python)), None)
 
     def is_valid(self, value: Any) -> bool:
         """Return true if a value has this type."""
         if self.is_array_type():
             element = self.element_type()
-            return isinstance(value, list) and (element is None or all(element.is_valid(item) for item in value))
+            items: list[Any] = value if isinstance(value, list) else []
+            return isinstance(value, list) and (element is None or all(map(element.is_valid, items)))
         found = SegmentType.infer_segment_type(value)
         if found is SegmentType.STRING:
             return self in (SegmentType.STRING, SegmentType.SECRET)

@@ -28,7 +28,7 @@ class UpdateVariablesCommand(BaseModel):
     """Sets variables."""
 
     command_type: Literal["update_variables"] = "update_variables"
-    updates: Sequence[Variable] = Field(default_factory=list)
+    updates: Sequence[Variable] = ()
 
 
 Command = Annotated[AbortCommand | PauseCommand | UpdateVariablesCommand, Field(discriminator="command_type")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, Field
 
@@ -160,8 +160,9 @@ class RuntimeState:
 
         """
         del unused
-        read = json.loads(data) if isinstance(data, (str, bytes)) else data
-        if not isinstance(read, dict) or read.get("tidemill_graphon") != FORM:
+        read: Any = json.loads(data) if isinstance(data, (str, bytes)) else data
+        form = cast("dict[str, Any]", read).get("tidemill_graphon") if isinstance(read, dict) else None
+        if form != FORM:
             raise ValueError(
                 f"this is no state of tidemill.graphon (form {FORM}). A run that graphon itself has paused "
                 "cannot go on here: let it end there, or start it again"

@@ -15,7 +15,7 @@ class InMemoryChannel:
 
     def fetch_commands(self) -> list[Command]:
         """Return the commands that have come since the last call."""
-        found = []
+        found: list[Command] = []
         while True:
             try:
                 found.append(self._queue.get_nowait())

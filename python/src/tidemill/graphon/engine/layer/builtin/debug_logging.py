@@ -13,7 +13,7 @@ class DebugLoggingLayer(Layer):
 
     def __init__(self, level: str = "DEBUG", logger_name: str = "tidemill.graphon") -> None:
         super().__init__()
-        self.level = logging.getLevelName(level)
+        self.level = getattr(logging, level)
         self.logger = logging.getLogger(logger_name)
 
     def on_event(self, event: EngineEvent) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from .....engine_events.base import EngineEvent
 from .....engine_events.node import NodeRunStreamChunkEvent
+from .....engine_events.traversal import GraphEdgeSkippedEvent, GraphEdgeTakenEvent
 from ...protocol import EngineEventFilterContext
 
 _STATE = "{}"
@@ -22,9 +23,11 @@ class ResponseStreamFilter:
         del context
 
     def on_event(self, event: EngineEvent) -> Iterable[EngineEvent]:
-        """Return the texts in front of an event, and the event."""
-        shown: list[EngineEvent] = list(event._texts_before)
-        is_hidden = isinstance(event, NodeRunStreamChunkEvent) and not event._is_in_answer
+        """Return the texts in front of an event, and the event. Events of edges end here, as in graphon."""
+        shown: list[EngineEvent] = list(event._texts_before)  # pyright: ignore[reportPrivateUsage]
+        if isinstance(event, (GraphEdgeTakenEvent, GraphEdgeSkippedEvent)):
+            return shown
+        is_hidden = isinstance(event, NodeRunStreamChunkEvent) and not event._is_in_answer  # pyright: ignore[reportPrivateUsage]
         if not is_hidden or self._pass_unmatched:
             shown.append(event)
         return shown
