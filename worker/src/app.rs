@@ -22,7 +22,9 @@ use uuid::Uuid;
 
 use crate::attempt::noted_files::NotedFiles;
 use crate::health::Health;
+use crate::host;
 use crate::host::Hosts;
+use crate::host::calls::HostedCallError;
 use crate::jobs::heartbeat::{Heartbeat, OwnStore};
 use crate::jobs::shared::{Core, Settings};
 use crate::jobs::{cancel, consume, heartbeat};
@@ -69,6 +71,9 @@ pub enum StartError {
     /// A setting of `[http]` cannot be used.
     #[error(transparent)]
     Http(#[from] HttpSettingError),
+    /// A Call of the program around the worker cannot be registered.
+    #[error(transparent)]
+    Calls(#[from] HostedCallError),
     /// A setting of `[tools]` cannot be used.
     #[error(transparent)]
     Tools(#[from] ToolSettingError),
@@ -150,11 +155,12 @@ pub async fn start_hosting(
         files,
         tools,
         knowledge,
-        calls: calls(config, &jobs, key.clone())?,
+        calls: calls(config, &jobs, key.clone())?.hosting(hosts.call_executors()),
         extensions: Extensions::new(config, &variable)?,
     };
     // Fail early when the store cannot be used.
     jobs.namespace().await?;
+    host::calls::register(&*jobs, &hosts.manifests(), key.as_ref()).await?;
     let core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
     let core = Arc::new(core);
     let config = Arc::new(config.clone());

@@ -36,6 +36,7 @@ mod fleet;
 mod foreign_forms;
 mod form_at_run;
 mod frames;
+mod hosts;
 mod knowledge;
 mod layering;
 mod library;

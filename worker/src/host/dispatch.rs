@@ -3,20 +3,22 @@
 
 use std::sync::Arc;
 
-use serde_json::Value as Json;
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::graph::Node;
-use tidemill_common::nodes::pause::{called_off, not_interactive};
-use tidemill_common::nodes::{NodeResult, PauseKind, PauseRequest};
+use tidemill_common::nodes::NodeResult;
 use tidemill_common::value::JsonMap;
 
 use crate::attempt::execute::Doing;
-use crate::attempt::journal::{Journal, PauseEnd};
+use crate::attempt::journal::Journal;
 use crate::attempt::variables::JobVariables;
 use crate::host::configs::Configs;
 use crate::host::given::Given;
 use crate::host::listen::{End, Said, follow};
+use crate::host::pauses::Questions;
 use crate::host::{NodeCall, NodeExecutor, outcome};
+
+/// The beginning of the journal keys of a node's questions.
+const KEY: &str = "host";
 
 /// Runs one attempt.
 pub(crate) async fn run(
@@ -51,12 +53,14 @@ async fn attempt(
         config(doing, node, variables).await.map_err(|failure| Box::new(NodeResult::failed(failure)))?;
     let mut given = Given::of(node, &config, variables, doing.options)?;
     let mut call = call(doing, node, config, &given);
-    let mut answers = if may_have_asked(doing) { answered(journal).await } else { Vec::new() };
+    let questions = Questions { journal, node, options: doing.options, key: KEY };
+    let mut answers = questions.answered().await;
     let on_piece = &|output: &str, text: &str| doing.progress.lock().push_to(output, text);
+    let bytes_max = (doing.handle.core.settings.value_bytes_max, "run.value_bytes_max");
     loop {
         call.answer = answers.last().cloned();
         call.answers.clone_from(&answers);
-        let mut said = Said::new(doing.handle.core.settings.value_bytes_max, on_piece);
+        let mut said = Said::new(bytes_max, on_piece);
         let (message, schema) = match follow(executor, call.clone(), &mut said).await {
             End::Succeeded(done) => {
                 let (result, asked) = (std::mem::take(&mut given.result), given.asked.take());
@@ -68,8 +72,8 @@ async fn attempt(
             }
             End::Asks { message, schema } => (message, schema),
         };
-        let request = PauseRequest::asking(PauseKind::UserInteraction, message, schema.unwrap_or(Json::Null));
-        answers.push(ask(doing, node, journal, answers.len(), request).await?);
+        let answer = questions.ask(answers.len(), message, schema).await;
+        answers.push(answer.map_err(|failure| Box::new(NodeResult::failed(failure)))?);
     }
 }
 
@@ -113,44 +117,5 @@ fn call(doing: Doing<'_>, node: &Node, config: JsonMap, given: &Given) -> NodeCa
         messages: given.messages.clone(),
         values: given.values.clone(),
         ..NodeCall::default()
-    }
-}
-
-/// True when an earlier execution may have asked. The first delivery of a first attempt reads nothing.
-fn may_have_asked(doing: Doing<'_>) -> bool {
-    doing.name.number > 1 || doing.handle.name.holder.number > 1
-}
-
-/// The journal key of a question.
-fn step(before: usize) -> String {
-    format!("host:{}", before + 1)
-}
-
-/// The answers to earlier questions of this node, in order.
-async fn answered(journal: &Journal) -> Vec<Json> {
-    let mut answers = Vec::new();
-    while let Some(PauseEnd::Answered(answer)) = journal.pause_end(&step(answers.len())).await {
-        answers.push(answer);
-    }
-    answers
-}
-
-/// Asks a person. The first call for a question parks the job, and does not return. An error is the node's result
-/// without an answer.
-async fn ask(
-    doing: Doing<'_>,
-    node: &Node,
-    journal: &Journal,
-    before: usize,
-    request: PauseRequest,
-) -> Result<Json, Box<NodeResult>> {
-    if !doing.options.choices().interactive {
-        return Err(Box::new(NodeResult::failed(not_interactive(request.kind))));
-    }
-    match journal.pause(&step(before), request).await {
-        PauseEnd::Answered(answer) => Ok(answer),
-        PauseEnd::Expired | PauseEnd::Cancelled => {
-            Err(Box::new(called_off(format!("the question of node {} was cancelled", node.id))))
-        }
     }
 }

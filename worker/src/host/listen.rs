@@ -16,23 +16,24 @@ use crate::metrics;
 const NO_RESULT: &str = "NoResultError";
 
 /// The last event of an executor.
-pub(super) enum End {
+pub(crate) enum End {
     Succeeded(NodeOutcome),
     Failed(NodeFailure),
     Asks { message: String, schema: Option<Json> },
 }
 
 /// The texts that an executor has streamed, by output.
-pub(super) struct Said<'a> {
+pub(crate) struct Said<'a> {
     texts: Vec<(String, String)>,
     bytes: usize,
-    bytes_max: usize,
+    /// The limit, with the setting that has it.
+    bytes_max: (usize, &'static str),
     out: PieceSink<'a>,
 }
 
 impl<'a> Said<'a> {
-    /// Sends pieces to `out`. All of them together have at most `bytes_max` bytes.
-    pub(super) fn new(bytes_max: usize, out: PieceSink<'a>) -> Self {
+    /// Sends pieces to `out`. All of them together have at most `bytes_max` bytes, a limit with its setting.
+    pub(crate) fn new(bytes_max: (usize, &'static str), out: PieceSink<'a>) -> Self {
         Self { texts: Vec::new(), bytes: 0, bytes_max, out }
     }
 
@@ -40,13 +41,14 @@ impl<'a> Said<'a> {
     ///
     /// # Errors
     /// The texts are too long.
-    pub(super) fn take(&mut self, output: &str, text: &str) -> Result<(), NodeFailure> {
+    pub(crate) fn take(&mut self, output: &str, text: &str) -> Result<(), NodeFailure> {
         let known = self.texts.iter().position(|(name, _)| name == output);
         self.bytes += text.len() + if known.is_none() { output.len() } else { 0 };
-        if self.bytes > self.bytes_max {
+        let (bytes_max, setting) = self.bytes_max;
+        if self.bytes > bytes_max {
             let message = format!(
-                "the executor has streamed {} bytes, and a value may have {} (run.value_bytes_max)",
-                self.bytes, self.bytes_max
+                "the executor has streamed {} bytes, and a value may have {bytes_max} ({setting})",
+                self.bytes
             );
             return Err(NodeFailure::new(EngineErrorType::ValueTooLarge.name(), message));
         }
@@ -59,13 +61,13 @@ impl<'a> Said<'a> {
     }
 
     /// The texts so far, by output.
-    pub(super) fn texts(&self) -> &[(String, String)] {
+    pub(crate) fn texts(&self) -> &[(String, String)] {
         &self.texts
     }
 
     /// Sends the end of a text that the outcome has in full. A text that differs from the pieces stays as it is:
     /// clients have seen the pieces.
-    pub(super) fn complete(&self, output: &str, whole: &str) {
+    pub(crate) fn complete(&self, output: &str, whole: &str) {
         let streamed = self.texts.iter().find(|(name, _)| name == output);
         if let Some(rest) = streamed.and_then(|(_, text)| whole.strip_prefix(text.as_str()))
             && !rest.is_empty()
@@ -76,7 +78,7 @@ impl<'a> Said<'a> {
 }
 
 /// Runs an attempt to its last event.
-pub(super) async fn follow(executor: &dyn NodeExecutor, call: NodeCall, said: &mut Said<'_>) -> End {
+pub(crate) async fn follow(executor: &dyn NodeExecutor, call: NodeCall, said: &mut Said<'_>) -> End {
     let node = call.node.clone();
     let begun = std::panic::catch_unwind(AssertUnwindSafe(|| executor.execute(call)));
     let mut events: BoxStream<'static, NodeEvent> = match begun {

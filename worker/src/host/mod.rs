@@ -2,14 +2,17 @@
 //! before its own executors; lease, heartbeat, retries, chunks and hand-back stay the worker's.
 //!
 //! [`registry`] is the table of executors, [`call`] is what an executor is given. [`dispatch`] runs one attempt: [`given`]
-//! and [`configs`] make its input, [`outcome`] its result, [`listen`] follows the executor's stream.
+//! and [`configs`] make its input, [`outcome`] its result, [`listen`] follows the executor's stream, [`pauses`] asks
+//! people. [`calls`] registers the Calls of the host.
 
 pub mod call;
+pub(crate) mod calls;
 pub(crate) mod configs;
 pub(crate) mod dispatch;
 mod given;
-mod listen;
+pub(crate) mod listen;
 mod outcome;
+pub(crate) mod pauses;
 pub mod registry;
 #[cfg(test)]
 mod tests;

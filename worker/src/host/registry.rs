@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::json;
 use tidemill_common::graph::Node;
 use tidemill_common::nodes::{ExecutionType, NodeData, NodeKind};
+use tidemill_common::value::JsonMap;
 use tidemill_common::wire::worker::HostedAbility;
 
 use super::NodeExecutor;
@@ -18,6 +20,14 @@ pub struct Hosts {
     tools: HashMap<String, Arc<dyn NodeExecutor>>,
     types: HashMap<NodeKind, Arc<dyn NodeExecutor>>,
     queues: HashMap<String, Arc<dyn NodeExecutor>>,
+    calls: HashMap<String, HostedCall>,
+}
+
+/// A Call of the host.
+#[derive(Clone)]
+struct HostedCall {
+    manifest: JsonMap,
+    executor: Arc<dyn NodeExecutor>,
 }
 
 /// The reason why an executor cannot be registered.
@@ -61,6 +71,21 @@ impl Hosts {
         Ok(self)
     }
 
+    /// Runs the Call of this id, which `call` nodes and library nodes name. Its manifest is that of
+    /// `tidemill calls add`, of which `info` is required; `transport`, `operations` and `streaming` are filled in. The
+    /// worker registers it when it starts.
+    ///
+    /// Each operation is one execution: `config` has `call`, `operation` (`init`, `exec`, `after_exec`) and, for `init`,
+    /// `call_vars`. The outputs of `init` are the input of `exec`; the pieces and outputs of `exec` are those of the Call.
+    #[must_use]
+    pub fn call(mut self, id: &str, mut manifest: JsonMap, executor: Arc<dyn NodeExecutor>) -> Self {
+        manifest.insert("transport".into(), json!({"type": "worker"}));
+        manifest.entry("operations").or_insert_with(|| json!(["init", "exec"]));
+        manifest.entry("streaming").or_insert_with(|| true.into());
+        self.calls.insert(id.to_owned(), HostedCall { manifest, executor });
+        self
+    }
+
     /// Executes all nodes of this queue (`tidemill: {queue: …}` in a node's data) that a host may execute.
     #[must_use]
     pub fn queue(mut self, name: &str, executor: Arc<dyn NodeExecutor>) -> Self {
@@ -70,7 +95,7 @@ impl Hosts {
 
     /// The executor of a node, by the most exact registration.
     pub(crate) fn find(&self, node: &Node) -> Option<&Arc<dyn NodeExecutor>> {
-        if self.is_empty() || is_engines_own(node.kind) {
+        if self.executes_no_node() || is_engines_own(node.kind) {
             return None;
         }
         let of_tool = || {
@@ -103,13 +128,34 @@ impl Hosts {
             types,
             tools: sorted(&self.tools),
             queues: sorted(&self.queues),
-            calls: Vec::new(),
+            calls: {
+                let mut ids: Vec<String> = self.calls.keys().cloned().collect();
+                ids.sort_unstable();
+                ids
+            },
         }
     }
 
     /// Returns true if there is no executor.
     pub fn is_empty(&self) -> bool {
+        self.executes_no_node() && self.calls.is_empty()
+    }
+
+    fn executes_no_node(&self) -> bool {
         self.nodes.is_empty() && self.tools.is_empty() && self.types.is_empty() && self.queues.is_empty()
+    }
+
+    /// The manifests of its Calls, by id.
+    pub(crate) fn manifests(&self) -> Vec<(String, JsonMap)> {
+        let mut all: Vec<_> =
+            self.calls.iter().map(|(id, call)| (id.clone(), call.manifest.clone())).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
+    /// The executors of its Calls, by id.
+    pub(crate) fn call_executors(&self) -> HashMap<String, Arc<dyn NodeExecutor>> {
+        self.calls.iter().map(|(id, call)| (id.clone(), call.executor.clone())).collect()
     }
 
     /// The queues that have an executor of their own.
@@ -133,6 +179,7 @@ impl fmt::Debug for Hosts {
             .field("tools", &names(&self.tools))
             .field("types", &self.types.keys().map(|kind| kind.wire()).collect::<Vec<_>>())
             .field("queues", &names(&self.queues))
+            .field("calls", &self.calls.keys().collect::<Vec<_>>())
             .finish()
     }
 }

@@ -11,6 +11,7 @@ use tidemill_common::wire::worker::{AboutWorker, CallAbility, Missing};
 use uuid::Uuid;
 
 use crate::jobs::shared::Core;
+use crate::outside::calls::NOT_HOSTED;
 use crate::setup::fixed;
 
 /// The time between two surveys.
@@ -50,7 +51,7 @@ pub(crate) async fn survey(core: &Core, config: &Config) {
     });
     missing.extend(unset);
     let refused = |call: &CallAbility| {
-        let reason = call.reason.clone()?;
+        let reason = call.reason.clone().filter(|reason| reason != NOT_HOSTED)?;
         Some(lacking(Need::Call { id: call.id.clone() }, reason))
     };
     missing.extend(calls.iter().filter_map(refused));

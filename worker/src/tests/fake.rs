@@ -15,9 +15,9 @@ use tidemill_common::ids::{BlobId, Delivery, EntryId, ExecutionId, FramePath, Ru
 use tidemill_common::registry::draft;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin,
+    Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin, EntryPut,
     EntryStored, Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken,
-    Meta, Note, Paused, Stale, StaleJob, StoreError, TakeLimit, TakeOver,
+    Meta, Note, Paused, PutEntry, Stale, StaleJob, StoreError, TakeLimit, TakeOver,
 };
 use tidemill_common::wire::fact::report::JobName;
 use tidemill_common::wire::suspect::Suspect;
@@ -533,6 +533,9 @@ impl Jobs for FakeJobs {
         let mut state = self.state();
         state.catalog_asked.1 += 1;
         if state.catalog_silent { Err(unreachable()) } else { Ok(state.catalog.clone()) }
+    }
+    async fn put_call(&self, _: PutEntry<'_>) -> Result<EntryPut, StoreError> {
+        Ok(EntryPut::Full)
     }
     async fn app_called(&self, _: &str) -> Result<Option<App>, StoreError> {
         Ok(None)

@@ -81,6 +81,8 @@ pub enum Transport {
         #[serde(default)]
         env_from: BTreeMap<String, String>,
     },
+    /// The program around a worker runs it. Such a worker registers the Call itself when it starts.
+    Worker,
 }
 
 impl Manifest {
@@ -123,6 +125,7 @@ impl Manifest {
         super::schema("output_schema", &self.output_schema)?;
         match &self.transport {
             None => Err("transport is missing: {type: http, url} or {type: process, command}".into()),
+            Some(Transport::Worker) => Ok(()),
             Some(Transport::Http { url, headers, headers_env }) => {
                 http::base_url(url)
                     .map_err(|reason| format!("transport {}", reason.replace("base_url", "url")))?;

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use tidemill_wire::suspect::Suspect;
 
 use super::{
-    App, Called, Catalog, Dead, EntryBegin, EntryStored, Fleet, GiveLimit, JournalKey, KnowledgeBases,
-    LimitTaken, Meta, Paused, StoreError, TakeLimit,
+    App, Called, Catalog, Dead, EntryBegin, EntryPut, EntryStored, Fleet, GiveLimit, JournalKey,
+    KnowledgeBases, LimitTaken, Meta, Paused, PutEntry, StoreError, TakeLimit,
 };
 use tidemill_base::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 
@@ -224,6 +224,8 @@ pub trait Jobs: Send + Sync {
     async fn catalog_version(&self) -> Result<u64, StoreError>;
     /// The whole catalog: providers, profiles, library nodes …
     async fn load_catalog(&self) -> Result<Catalog, StoreError>;
+    /// Writes a Call that the program of this worker runs; see [`Runs::put_entry`](super::Runs::put_entry).
+    async fn put_call(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError>;
     /// The app with this id, else with this name; `None` when there is none or the name is ambiguous.
     async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError>;
     /// Marks that a run has files, or is about to; `false` when the run no longer exists. After its removal

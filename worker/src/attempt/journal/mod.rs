@@ -344,6 +344,11 @@ impl Journal {
         }
     }
 
+    /// Returns true if an earlier attempt or delivery may have made entries.
+    pub(crate) fn may_have_entries(&self) -> bool {
+        self.of.attempt > 1 || self.handle.name.attempt > 1 || self.handle.name.holder.number > 1
+    }
+
     /// Sends events without a journal entry, before later entries are recorded. They are sent again when the job is
     /// delivered again.
     pub fn emit(&self, events: Vec<(StepEvent, JsonMap)>) {

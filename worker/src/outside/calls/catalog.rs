@@ -18,6 +18,7 @@ use tidemill_common::registry::calls::{
 use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreError};
 use tokio::sync::Semaphore;
 
+use crate::host::NodeExecutor;
 use crate::outside::calls::api::{Document, Token};
 use crate::outside::calls::custom::{Custom, LastCheck};
 use crate::outside::calls::{Call, CallCatalog, LibraryNode};
@@ -50,6 +51,8 @@ pub struct Calls {
     documents: Mutex<HashMap<String, Document>>,
     /// Whether registered Calls can be used here, by id.
     checks: Mutex<HashMap<String, LastCheck>>,
+    /// The Calls that the program around this worker runs.
+    hosted: HashMap<String, Arc<dyn NodeExecutor>>,
 }
 
 /// An entry with its version, ready for use.
@@ -95,7 +98,18 @@ impl Calls {
             tokens: Mutex::default(),
             documents: Mutex::default(),
             checks: Mutex::default(),
+            hosted: HashMap::new(),
         }
+    }
+
+    /// Adds the Calls that the program around this worker runs.
+    pub(crate) fn hosting(self, hosted: HashMap<String, Arc<dyn NodeExecutor>>) -> Self {
+        Self { hosted, ..self }
+    }
+
+    /// The executor of a Call that the program around this worker runs.
+    pub(super) fn hosted(&self, id: &str) -> Option<&Arc<dyn NodeExecutor>> {
+        self.hosted.get(id)
     }
 
     /// Reads a variable of the worker's environment; `whose` names its user in errors.

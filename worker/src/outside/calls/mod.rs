@@ -46,6 +46,7 @@ use crate::outside::providers::Providers;
 use crate::outside::tools::Tools;
 
 pub use crate::outside::calls::catalog::{Calls, Versioned};
+pub(crate) use crate::outside::calls::custom::NOT_HOSTED;
 pub use crate::outside::calls::resolve::{CallRef, Resolved, resolve};
 
 /// The name and description of a call, for people.

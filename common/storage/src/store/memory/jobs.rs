@@ -12,9 +12,9 @@ use super::queue::JobSource;
 use super::shard::Shard;
 use super::{Inner, MemoryStore, announce, calls, journal, wait_for_items};
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Delivered, EntryBegin, EntryStored, Fleet, GiveLimit, Hint,
-    Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Stale, StoreError,
-    TakeLimit, TakeOver,
+    Accepted, App, Called, Catalog, Completion, Delivered, EntryBegin, EntryPut, EntryStored, Fleet,
+    GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, PutEntry,
+    Stale, StoreError, TakeLimit, TakeOver,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -312,6 +312,11 @@ impl Jobs for MemoryStore {
 
     async fn load_catalog(&self) -> Result<Catalog, StoreError> {
         Ok(self.inner.lock().catalog.all())
+    }
+
+    async fn put_call(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().catalog.put(put, now))
     }
 
     async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError> {

@@ -15,9 +15,9 @@ use crate::store::redis::connection::pubsub::HintMessages;
 use crate::store::redis::connection::replies::{array, entry, take, unexpected};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries, error_of};
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryStored, Fleet, GiveLimit,
-    Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Runs, Stale, StoreError,
-    TakeLimit, TakeOver,
+    Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryPut, EntryStored, Fleet,
+    GiveLimit, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, PutEntry, Runs,
+    Stale, StoreError, TakeLimit, TakeOver,
 };
 use tidemill_base::clock::{Clock, SystemClock};
 use tidemill_base::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
@@ -322,6 +322,10 @@ impl Jobs for RedisStore {
 
     async fn load_catalog(&self) -> Result<Catalog, StoreError> {
         self.read_catalog().await
+    }
+
+    async fn put_call(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {
+        self.put(put).await
     }
 
     async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError> {

@@ -19,6 +19,9 @@ use crate::outside::calls::Calls;
 use crate::outside::calls::custom::Custom;
 use crate::outside::tools::operator_client::Request;
 
+/// The reason why most workers cannot use a Call that a program runs. Nothing is wrong with them.
+pub(crate) const NOT_HOSTED: &str = "the program around another worker runs it";
+
 /// The result of the last check of a Call.
 #[derive(Debug, Clone)]
 pub(in crate::outside::calls) struct LastCheck {
@@ -51,7 +54,7 @@ impl Calls {
         for some in due.chunks(CALL_CHECKS_AT_ONCE) {
             let asked: Vec<_> = some.iter().map(|entry| self.refusal(entry)).collect();
             for (entry, refusal) in some.iter().zip(join_all(asked).await) {
-                if let Some(reason) = &refusal {
+                if let Some(reason) = refusal.as_ref().filter(|reason| *reason != NOT_HOSTED) {
                     tracing::warn!(
                         call = entry.id,
                         version = entry.version,
@@ -84,6 +87,9 @@ impl Calls {
             Ok(manifest) => Custom { id: entry.id.as_str().into(), manifest },
             Err(reason) => return Some(reason),
         };
+        if matches!(call.manifest.transport, Some(Transport::Worker)) && self.hosted(&entry.id).is_some() {
+            return None;
+        }
         let hide = match call.hide(self) {
             Ok(hide) => hide,
             // It names a variable that is not set here.
@@ -100,6 +106,7 @@ impl Calls {
         match &manifest.transport {
             Some(Transport::Process { command, .. }) => startable(command, &self.config.programs),
             Some(Transport::Http { url, .. }) => self.answers(url).await,
+            Some(Transport::Worker) => Err(NOT_HOSTED.into()),
             None => Err("it has no transport".into()),
         }
     }

@@ -2,6 +2,7 @@
 //! object (`{"operation": "init" | "exec" | "after_exec", …}`). `exec` answers line by line.
 
 mod check;
+mod hosted;
 mod http;
 mod lines;
 mod process;
@@ -17,6 +18,7 @@ use tidemill_common::value::JsonMap;
 use tidemill_common::value::secrets::Secrets;
 
 pub(super) use crate::outside::calls::custom::check::LastCheck;
+pub(crate) use crate::outside::calls::custom::check::NOT_HOSTED;
 use crate::outside::calls::custom::lines::Reader;
 use crate::outside::calls::{Call, CallContext, CallInfo, Calls, ChunkSink};
 use crate::outside::hide::{Hide, queried};
@@ -70,6 +72,9 @@ impl Call for Custom {
         true
     }
     async fn init(&self, cx: CallContext<'_>, params: JsonMap) -> Result<JsonMap, CallError> {
+        if matches!(self.manifest.transport, Some(Transport::Worker)) {
+            return hosted::init(self, cx, params, variables(cx)).await;
+        }
         let body = json!({
             "operation": Operation::Init.name(), "call_vars": variables(cx), "params": params
         });
@@ -77,6 +82,9 @@ impl Call for Custom {
         self.init_by(cx.calls, cx.key.to_owned(), body, cx.journal.secrets()).await
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
+        if matches!(self.manifest.transport, Some(Transport::Worker)) {
+            return hosted::exec(self, cx, input, out).await;
+        }
         self.exec_by(cx.calls, cx.key.to_owned(), input, (cx.journal.secrets(), out)).await
     }
 }
@@ -177,7 +185,7 @@ impl Custom {
                 Some(Transport::Process { command, env, env_from }) => {
                     process::ask(request, command, (env, env_from), take).await
                 }
-                None => Err(CallError::of(
+                Some(Transport::Worker) | None => Err(CallError::of(
                     crate::outside::calls::catalog::VALUE_ERROR,
                     format!("the Call {id} has no transport"),
                 )),
@@ -202,7 +210,7 @@ impl Custom {
         let (kept, named, url) = match &self.manifest.transport {
             Some(Transport::Http { url, headers, headers_env }) => (headers, headers_env, url.as_str()),
             Some(Transport::Process { env, env_from, .. }) => (env, env_from, ""),
-            None => return Ok(Hide::default()),
+            Some(Transport::Worker) | None => return Ok(Hide::default()),
         };
         let mut secrets: Vec<String> = kept.values().map(|value| value.0.clone()).collect();
         for name in named.values() {

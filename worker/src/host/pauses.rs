@@ -1,0 +1,62 @@
+//! Questions of executors to people. Each is a pause of the run; the answers are given to every later execution.
+
+use serde_json::Value as Json;
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::graph::Node;
+use tidemill_common::machine::state::options::RunOptions;
+use tidemill_common::nodes::pause::{CALLED_OFF, not_interactive};
+use tidemill_common::nodes::{PauseKind, PauseRequest};
+
+use crate::attempt::journal::{Journal, PauseEnd};
+
+/// The questions of one node, or of one operation of a Call.
+#[derive(Clone, Copy)]
+pub(crate) struct Questions<'a> {
+    pub(crate) journal: &'a Journal,
+    pub(crate) node: &'a Node,
+    pub(crate) options: &'a RunOptions,
+    /// The beginning of their journal keys.
+    pub(crate) key: &'a str,
+}
+
+impl Questions<'_> {
+    fn step(&self, before: usize) -> String {
+        format!("{}:{}", self.key, before + 1)
+    }
+
+    /// The answers to questions of earlier executions, in order. The first delivery of a first attempt reads nothing.
+    pub(crate) async fn answered(&self) -> Vec<Json> {
+        let mut answers = Vec::new();
+        if !self.journal.may_have_entries() {
+            return answers;
+        }
+        while let Some(PauseEnd::Answered(answer)) = self.journal.pause_end(&self.step(answers.len())).await {
+            answers.push(answer);
+        }
+        answers
+    }
+
+    /// Asks a person, after as many answers as `before`. The first call for a question parks the job, and does not return.
+    ///
+    /// # Errors
+    /// No person can be asked, or the question was cancelled.
+    pub(crate) async fn ask(
+        &self,
+        before: usize,
+        message: String,
+        schema: Option<Json>,
+    ) -> Result<Json, NodeFailure> {
+        let kind = PauseKind::UserInteraction;
+        if !self.options.choices().interactive {
+            return Err(not_interactive(kind));
+        }
+        let request = PauseRequest::asking(kind, message, schema.unwrap_or(Json::Null));
+        match self.journal.pause(&self.step(before), request).await {
+            PauseEnd::Answered(answer) => Ok(answer),
+            PauseEnd::Expired | PauseEnd::Cancelled => {
+                let message = format!("the question of node {} was cancelled", self.node.id);
+                Err(NodeFailure::new(CALLED_OFF, message))
+            }
+        }
+    }
+}
