@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
+from .._json import is_object
 from ..engine import Engine
 from ..engine._document import provider
 from ..engine._translate import to_runtime
@@ -74,10 +75,9 @@ def inspect(dsl: str, *, source_kind: DslKind | None = None) -> DslImportPlan:
     if mode not in _RUNNABLE_MODES:
         return _unsupported(kind, f"an app of the mode {mode!r} has no workflow to run")
     workflow: Any = payload.get("workflow")
-    if not isinstance(workflow, dict):
+    if not is_object(workflow):
         raise DslError("the file has no `workflow`", code="graph.missing_workflow", path="/workflow", kind=kind)
-    found: dict[str, Any] = workflow
-    return _plan(kind, _graph_of(found, kind), found)
+    return _plan(kind, _graph_of(workflow, kind), workflow)
 
 
 def loads(
@@ -125,7 +125,7 @@ def loads(
     )
 
 
-def _parse(dsl: str) -> dict[str, Any]:
+def _parse(dsl: str) -> Mapping[str, Any]:
     try:
         import yaml
     except ImportError as error:
@@ -134,10 +134,9 @@ def _parse(dsl: str) -> dict[str, Any]:
         payload: Any = yaml.safe_load(dsl)
     except yaml.YAMLError as error:
         raise DslError(f"the file is not YAML: {error}", code="parse.invalid_yaml") from error
-    if not isinstance(payload, dict):
+    if not is_object(payload):
         raise DslError("the file is no mapping", code="parse.expected_mapping")
-    found: dict[str, Any] = payload
-    return found
+    return payload
 
 
 def _kind(payload: Mapping[str, Any], expected: DslKind | None) -> DslKind:
@@ -156,13 +155,11 @@ def _kind(payload: Mapping[str, Any], expected: DslKind | None) -> DslKind:
 def _graph_of(holder: Mapping[str, Any], kind: DslKind) -> Mapping[str, Any]:
     for name in ("graph_config", "graph"):
         graph: Any = holder.get(name)
-        if isinstance(graph, dict):
-            found: dict[str, Any] = graph
-            return found
+        if is_object(graph):
+            return graph
     workflow: Any = holder.get("workflow")
-    if isinstance(workflow, dict):
-        inner: dict[str, Any] = workflow
-        return _graph_of(inner, kind)
+    if is_object(workflow):
+        return _graph_of(workflow, kind)
     raise DslError("the file has no graph", code="graph.missing", kind=kind)
 
 

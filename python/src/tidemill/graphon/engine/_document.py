@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from .._json import is_list, is_object, is_tuple
 from ..enums import BuiltinNodeTypes
 from ..errors import CustomNodeError, GraphonDifference
 from ..graph.graph import Graph, data_of, nodes_of
@@ -100,11 +101,10 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=True)
-    if isinstance(value, Mapping):
-        members: Mapping[Any, Any] = value
-        return {str(key): _plain(item) for key, item in members.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in cast("list[Any]", value)]
+    if is_object(value):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if is_list(value) or is_tuple(value):
+        return [_plain(item) for item in value]
     return value
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
-from typing import Any, cast
+from typing import Any
 
 from .. import engine_events as made
+from .._json import is_list, is_object
 from ..engine_events.base import EngineEvent, NodeEvent
 from ..enums import BuiltinNodeTypes, NodeState
 from ..file.constants import FILE_MODEL_IDENTITY
@@ -68,14 +69,12 @@ LAST = frozenset(
 
 def to_runtime(value: Any) -> Any:
     """Return a JSON value as a run has it: files are :class:`File` objects."""
-    if isinstance(value, dict):
-        value = cast("dict[str, Any]", value)
+    if is_object(value):
         if value.get("dify_model_identity") == FILE_MODEL_IDENTITY:
             return File(**value)
         return {key: to_runtime(item) for key, item in value.items()}
-    if isinstance(value, list):
-        items: list[Any] = value
-        return [to_runtime(item) for item in items]
+    if is_list(value):
+        return [to_runtime(item) for item in value]
     return value
 
 

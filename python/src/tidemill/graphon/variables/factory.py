@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 from uuid import uuid4
 
+from .._json import is_tuple
 from .segments import SEGMENTS, Segment
 from .types import SegmentType
 from .variables import VARIABLES, VariableBase
@@ -28,9 +29,8 @@ def build_segment(value: Any, /) -> Segment:
     """
     if isinstance(value, Segment):
         return value
-    if isinstance(value, tuple):
-        items: tuple[Any, ...] = value
-        value = list(items)
+    if is_tuple(value):
+        value = list(value)
     kind = SegmentType.infer_segment_type(value)
     if kind is None:
         raise ValueError(f"a run cannot have the value {value!r}; give str, int, float, bool, None, dict, list or File")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._json import is_list
 from .._strenum import StrEnum
 from ..file.models import File
 
@@ -51,17 +52,15 @@ class SegmentType(StrEnum):
     @classmethod
     def infer_segment_type(cls, value: Any) -> SegmentType | None:
         """Return the type of a value; None if it has none."""
-        if isinstance(value, list):
-            items: list[Any] = value
-            return _type_of_list([cls.infer_segment_type(item) for item in items])
+        if is_list(value):
+            return _type_of_list([cls.infer_segment_type(item) for item in value])
         return next((kind for python, kind in _PYTHON if isinstance(value, python)), None)
 
     def is_valid(self, value: Any) -> bool:
         """Return true if a value has this type."""
         if self.is_array_type():
             element = self.element_type()
-            items: list[Any] = value if isinstance(value, list) else []
-            return isinstance(value, list) and (element is None or all(map(element.is_valid, items)))
+            return is_list(value) and (element is None or all(map(element.is_valid, value)))
         found = SegmentType.infer_segment_type(value)
         if found is SegmentType.STRING:
             return self in (SegmentType.STRING, SegmentType.SECRET)
