@@ -13,7 +13,7 @@ cp python/tests/wheel/*.py "$place"
 
 cd "$place"
 # Nothing of the repository may help: neither its folder nor its programs are on a path.
-unset PYTHONPATH TIDEMILL_PROGRAM VIRTUAL_ENV
+unset PYTHONPATH TIDEMILL_CODE_HELPER VIRTUAL_ENV
 "${TIDEMILL_PYTHON:-python3}" -m venv env
 env/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$wheel"
 PATH=$place/env/bin:/usr/bin:/bin EXAMPLES=$examples env/bin/python try_wheel.py

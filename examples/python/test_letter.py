@@ -22,15 +22,16 @@ ANSWERS = {"Sort": "no", "Write": "Thank you for your letter.", "Summary": "A le
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
     """One engine for all tests: it starts in some milliseconds, but a run needs even less."""
-    with Engine() as engine:
+    engine = Engine()
 
-        @engine.node("llm")
-        def answer(ctx: NodeContext) -> dict[str, str]:
-            found = ANSWERS[ctx.title]
-            if found == "FAIL":
-                raise ConnectionError("the model is asleep")
-            return {"text": found}
+    @engine.node("llm")
+    def answer(ctx: NodeContext) -> dict[str, str]:
+        found = ANSWERS[ctx.title]
+        if found == "FAIL":
+            raise ConnectionError("the model is asleep")
+        return {"text": found}
 
+    with engine:
         yield engine
 
 

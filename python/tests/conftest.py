@@ -12,7 +12,7 @@ from fleet import EXAMPLES, Fleet, program
 @pytest.fixture(autouse=True)
 def _own_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code nodes of embedded engines use the program that cargo has built, not one that is installed."""
-    monkeypatch.setenv("TIDEMILL_PROGRAM", str(program("tidemill")))
+    monkeypatch.setenv("TIDEMILL_CODE_HELPER", str(program("tidemill")))
 
 
 @pytest.fixture(scope="session")

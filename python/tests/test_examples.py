@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import os
@@ -76,6 +77,7 @@ def test_the_worker_with_a_gpu_executes_the_node_of_its_queue(fleet: Fleet) -> N
         run = client.post("/api/v1/runs", json=request).raise_for_status().json()["id"]
 
         def shown() -> dict[str, Any] | None:
+            assert worker.child.poll() is None, worker.text()
             answer = client.get(f"/api/v1/runs/{run}").raise_for_status().json()
             return answer if answer["status"] not in ("scheduled", "running") else None
 
@@ -121,8 +123,6 @@ async def frames_of(app: Any, letter: dict[str, str]) -> AsyncIterator[str]:
 
     httpx's transport for such servers collects the whole answer first, so this speaks ASGI.
     """
-    import asyncio
-
     sent: asyncio.Queue[bytes | None] = asyncio.Queue()
     gone = asyncio.Event()
     asked = False

@@ -47,7 +47,7 @@ class Engine:
         it is looked for. `threads` is the most functions that run at once besides coroutines.
         """
         self._settings = settings
-        self._tidemill = os.fspath(tidemill) if tidemill is not None else _program.given()
+        self._tidemill = os.fspath(tidemill) if tidemill is not None else _program.helper()
         self._executors = Executors("engine", _threads(threads))
         self._lock = threading.Lock()
         self._native: _native.NativeEngine | None = None

@@ -1,7 +1,7 @@
 """The program `tidemill` inside the package: the command line, and the helper that code nodes need.
 
 `make wheel` puts it into `bin/` beside this file. A package that was built without it (`pip install ./python`) uses the
-one that `TIDEMILL_PROGRAM` names, or the one on the path.
+one on the path.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ import shutil
 import sys
 from pathlib import Path
 
-#: Names a program to use in place of the packaged one.
-VARIABLE = "TIDEMILL_PROGRAM"
+#: The setting `code.helper` of the environment, which names a helper program.
+HELPER = "TIDEMILL_CODE_HELPER"
 
 _PACKAGED = Path(__file__).parent / "bin" / "tidemill"
 
 
-def given() -> str | None:
-    """Returns the path of the program that `TIDEMILL_PROGRAM` names, or of the packaged one.
+def helper() -> str | None:
+    """Returns the packaged program as the helper of engines and workers that were not given another one.
 
-    Engines and workers use it as the helper of code nodes. Without it they look for one themselves.
+    Returns `None` if there is none, or if the environment names one: then the engine finds it.
     """
-    if named := os.environ.get(VARIABLE):
-        return named
+    if os.environ.get(HELPER):
+        return None
     return str(_PACKAGED) if _PACKAGED.is_file() else None
 
 
 def main() -> None:
     """The command `tidemill`: this process becomes the program."""
-    program = given() or _on_path()
+    program = str(_PACKAGED) if _PACKAGED.is_file() else _on_path()
     if program is None:
         sys.exit(
-            "tidemill: this package was built without the program; build a wheel with `make wheel` in Tidemill's"
-            f" repository, or name a program with {VARIABLE}"
+            "tidemill: this package was built without the program, and there is none on the path; build a wheel with "
+            "`make wheel` in Tidemill's repository, and install that"
         )
     try:
         os.execv(program, ["tidemill", *sys.argv[1:]])
