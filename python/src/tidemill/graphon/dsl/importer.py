@@ -16,8 +16,8 @@ from ..engine._translate import to_runtime
 from ..engine.command.protocol import CommandChannel
 from ..entities.graph_config import NodeConfigDict
 from ..enums import BuiltinNodeTypes, NodeExecutionType
-from ..graph.graph import AnyNode, Graph, container_of, data_of, nodes_of
-from ..graph.validation import GraphValidationError
+from ..graph.graph import AnyNode, Graph, all_edges, container_of, data_of, nodes_of
+from ..graph.validation import GraphValidationError, repeated
 from ..nodes.kinds import NODE_CLASSES
 from ..runtime.init_params import InitParams
 from ..runtime.runtime_state import RuntimeState
@@ -170,6 +170,7 @@ def _unsupported(kind: DslKind, reason: str) -> DslImportPlan:
 def _plan(kind: DslKind, graph: Mapping[str, Any], holder: Mapping[str, Any]) -> DslImportPlan:
     nodes = [node for node in nodes_of(graph) if data_of(node).get("type")]
     config = {**graph, "nodes": nodes, "edges": list(graph.get("edges") or [])}
+    _check_ids(config, kind)
     unknown = sorted({node["data"]["type"] for node in nodes} - NODE_CLASSES.keys())
     reason = f"node types that are not known: {', '.join(unknown)}" if unknown else None
     variables = DslRuntimeVariables(
@@ -181,6 +182,21 @@ def _plan(kind: DslKind, graph: Mapping[str, Any], holder: Mapping[str, Any]) ->
         load_status=LoadStatus.UNSUPPORTED if reason else LoadStatus.LOADABLE,
         load_reason=reason,
     )
+
+
+def _check_ids(config: Mapping[str, Any], kind: DslKind) -> None:
+    """Refuse ids that come twice, and edges from or to no node."""
+    nodes = [str(node.get("id")) for node in nodes_of(config)]
+    edges = all_edges(config)
+    for what, ids in (("node", nodes), ("edge", [edge.id for edge in edges])):
+        for twice in repeated(ids):
+            raise DslError(f"Duplicate {what} id {twice!r}", code=f"graph.duplicate_{what}_id", kind=kind)
+    for edge in edges:
+        for node in (edge.tail, edge.head):
+            if node not in nodes:
+                raise DslError(
+                    f"edge {edge.id!r} names the unknown node {node!r}", code="graph.edge_unknown_node", kind=kind
+                )
 
 
 def _declared(holder: Mapping[str, Any], name: str) -> list[DslRuntimeVariable]:

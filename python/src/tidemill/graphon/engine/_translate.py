@@ -105,6 +105,11 @@ class Translator:
             for it in nodes_of(graph.graph_config)
             if data_of(it).get("type") in (BuiltinNodeTypes.ITERATION, BuiltinNodeTypes.LOOP)
         }
+        self._iterations = {
+            str(it.get("id"))
+            for it in nodes_of(graph.graph_config)
+            if data_of(it).get("type") == BuiltinNodeTypes.ITERATION
+        }
         self._texts: list[EngineEvent] = []
 
     def translate(self, kind: str, data: Mapping[str, Any]) -> list[EngineEvent]:
@@ -119,7 +124,9 @@ class Translator:
             self._texts.append(event)
             return []
         events = [*self._edges_before(event, str(data.get("frame") or "")), event]
-        self._note(event, is_root=not data.get("frame"))
+        frame = str(data.get("frame") or "")
+        if not (isinstance(event, made.NodeRunVariableUpdatedEvent) and self._is_in_iteration(frame)):
+            self._note(event, is_root=not frame)
         events.extend(self._edges_into(event, data))
         events[0]._texts_before = self._texts  # pyright: ignore[reportPrivateUsage]
         self._texts = []
@@ -152,6 +159,11 @@ class Translator:
 
     def _is_answers_alone(self, event: made.NodeRunStreamChunkEvent) -> bool:
         return event.node_type not in _STREAMING or list(event.selector)[:1] != [event.node_id]
+
+    def _is_in_iteration(self, frame: str) -> bool:
+        """True inside of an iteration, which keeps what its nodes write to itself."""
+        around = {container_of_frame(part) for part in frame.split("/") if part}
+        return not around.isdisjoint(self._iterations)
 
     def _edges_before(self, event: EngineEvent, frame: str) -> list[EngineEvent]:
         """The edges that a node's end takes. They come in front of it, as those that it skips."""
