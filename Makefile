@@ -42,19 +42,19 @@ programs:
 
 # Tests without whole processes: pure code, the memory store, single parts of a worker, simulated fleets.
 unit:
-	$(CARGO) test --workspace --locked --lib --bin tidemill-bench --test machine --test stories --test sandbox
+	$(CARGO) test --workspace --locked --lib --bin tidemill-bench --test machine --test stories --test sandbox --test embedded
 
 system:
 	$(CARGO) test --workspace --locked --test it -- --test-threads=$(AT_ONCE)
-	$(CARGO) test -p tidemill-tests --locked --doc
+	$(CARGO) test -p tidemill-tests -p tidemill-embed --locked --doc
 
 faults-tests:
 	$(CARGO) test --workspace --locked --test faults -- --test-threads=$(AT_ONCE)
 
-# Runs each case twice: as usual, and with every value stored as a blob. Then workers evaluate the nodes that the scheduler
-# evaluates otherwise.
+# Runs each case three times: as usual, with every value stored as a blob (then workers evaluate the nodes that the scheduler
+# evaluates otherwise), and in an embedded engine.
 conformance-both:
-	CONFORMANCE_VALUES=both CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
+	CONFORMANCE_VALUES=all CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
 
 # Two clients that others wrote: one reads streams by lines, the other one by frames. `make clients` runs all.
 clients-short:

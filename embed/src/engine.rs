@@ -8,11 +8,14 @@ use axum::http::Method;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 use tidemill_common::config::{Config, FilesConfig};
+use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::telemetry;
+use tidemill_common::workflows::OnWorker;
 use tidemill_scheduler::parts::{Parts, Stores};
 use tidemill_worker::Worker;
+use tidemill_worker::host::Hosts;
 use tokio::task::JoinHandle;
 
 use crate::api::Api;
@@ -72,8 +75,8 @@ impl Engine {
         let memory = MemoryStore::bounded(clock, SHARDS, inbox_max, queue_max);
         let store = Arc::new(memory.clone());
         let stores = Stores { api: store.clone(), shards: store.clone(), leases: store.clone() };
-        let parts = Parts::start(&settings, stores, telemetry::start_metrics()).await?;
-        let worker = match tidemill_worker::start_hosting(&settings, store, None, hosts).await {
+        let parts = Parts::start_hosting(&settings, stores, telemetry::start_metrics(), hook(&hosts)).await?;
+        let worker = match tidemill_worker::start_alone(&settings, store, hosts).await {
             Ok(worker) => worker,
             Err(error) => {
                 parts.abandon();
@@ -217,6 +220,12 @@ fn prepare(settings: &mut Config, key: &str) -> Result<Option<TempDir>, EmbedErr
     let folder = tempfile::Builder::new().prefix("tidemill-").tempdir().map_err(EmbedError::Folder)?;
     settings.files.url = folder.path().display().to_string().into();
     Ok(Some(folder))
+}
+
+/// Names the nodes that the host executes, so that the engine does not evaluate them itself.
+fn hook(hosts: &Hosts) -> Option<OnWorker> {
+    let hosts = (!hosts.is_empty()).then(|| hosts.clone())?;
+    Some(Arc::new(move |node: &Node| hosts.takes(node)))
 }
 
 fn read(answer: &[u8]) -> Result<Json, EmbedError> {

@@ -32,6 +32,11 @@
 //! # }
 //! ```
 
+/// The examples of the guide are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/embed.md")]
+pub struct Guide;
+
 mod api;
 mod command;
 mod config;

@@ -48,7 +48,8 @@ impl NativeEngine {
     /// Starts a run of the text of a workflow file. `request` has the other fields of the request.
     fn run(&self, py: Python<'_>, workflow: &str, request: &Bound<'_, PyDict>) -> PyResult<NativeRun> {
         let request = map_from_python(request.as_any(), "run")?;
-        let inputs = request.into_iter().fold(Inputs::new(), |inputs, (name, value)| inputs.field(&name, value));
+        let inputs =
+            request.into_iter().fold(Inputs::new(), |inputs, (name, value)| inputs.field(&name, value));
         self.with(py, async |engine| engine.run(workflow, inputs).await)
     }
 
@@ -116,4 +117,3 @@ impl Drop for NativeEngine {
         }
     }
 }
-

@@ -33,11 +33,7 @@ fn exception(py: Python<'_>, error: &EmbedError) -> PyResult<PyErr> {
     named(py, "Refused", (code.as_str(), message.as_str(), list))
 }
 
-fn named<'py>(
-    py: Python<'py>,
-    class: &str,
-    arguments: impl pyo3::call::PyCallArgs<'py>,
-) -> PyResult<PyErr> {
+fn named<'py>(py: Python<'py>, class: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyResult<PyErr> {
     let class = py.import("tidemill.errors")?.getattr(class)?;
     Ok(PyErr::from_value(class.call1(arguments)?))
 }

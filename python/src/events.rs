@@ -71,7 +71,11 @@ pub(crate) struct NativeEvents {
 
 impl NativeEvents {
     pub(crate) fn new(events: EventStream) -> Self {
-        Self { stream: Arc::new(tokio::sync::Mutex::new(events)), arrived: Arc::default(), waiting: Mutex::default() }
+        Self {
+            stream: Arc::new(tokio::sync::Mutex::new(events)),
+            arrived: Arc::default(),
+            waiting: Mutex::default(),
+        }
     }
 }
 
@@ -132,4 +136,3 @@ fn events(py: Python<'_>, batch: Batch) -> PyResult<Vec<NativeEvent>> {
     let batch = batch.map_err(|error: EmbedError| raised(py, &error))?;
     Ok(batch.into_iter().map(NativeEvent).collect())
 }
-

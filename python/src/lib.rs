@@ -18,6 +18,7 @@ mod run;
 mod runtime;
 mod settings;
 mod waiting;
+mod worker;
 
 /// `tidemill._native`
 #[pyo3::pymodule]
@@ -42,4 +43,6 @@ mod _native {
     use crate::run::NativeRun;
     #[pymodule_export]
     use crate::runtime::version;
+    #[pymodule_export]
+    use crate::worker::NativeWorker;
 }

@@ -6,6 +6,9 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use tidemill_common::telemetry::{self, LogConfig, LogFormat};
 
+/// Warnings, without those that every engine would repeat: `Engine.lacks` has them.
+const QUIET: &str = "warn,tidemill_embed::engine=error,tidemill_worker::app=error";
+
 static STARTED: Mutex<bool> = Mutex::new(false);
 
 /// Starts the log of this process, if it has not started. `config` is what the settings say, if they are those of a
@@ -15,14 +18,20 @@ pub(crate) fn start(config: Option<&LogConfig>) {
         && !*started
     {
         *started = true;
-        let quiet = || {
-            let level = std::env::var("TIDEMILL_LOG_LEVEL").ok();
-            let level = level.filter(|level| telemetry::check_level(level).is_ok());
-            LogConfig { level: level.unwrap_or_else(|| "warn".into()), ..LogConfig::default() }
-        };
         telemetry::start_panics();
         telemetry::start_logs(&config.cloned().unwrap_or_else(quiet));
     }
+}
+
+/// What an embedded engine writes if nobody asks for more.
+fn quiet() -> LogConfig {
+    let variable = |name: &str| std::env::var(name).ok();
+    let level = variable("TIDEMILL_LOG_LEVEL").filter(|level| telemetry::check_level(level).is_ok());
+    let format = match variable("TIDEMILL_LOG_FORMAT").as_deref() {
+        Some("json") => LogFormat::Json,
+        _ => LogFormat::Text,
+    };
+    LogConfig { level: level.unwrap_or_else(|| QUIET.into()), format }
 }
 
 /// Starts the log of the engine's own lines with this level and format.
@@ -43,7 +52,9 @@ pub(crate) fn log(level: &str, format: &str) -> PyResult<()> {
         }
     };
     if STARTED.lock().is_ok_and(|started| *started) {
-        return Err(PyRuntimeError::new_err("the log has started; call tidemill.log before the first engine or worker"));
+        return Err(PyRuntimeError::new_err(
+            "the log has started; call tidemill.log before the first engine or worker",
+        ));
     }
     start(Some(&LogConfig { level: level.to_owned(), format }));
     Ok(())

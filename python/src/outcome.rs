@@ -69,7 +69,8 @@ impl NativeOutcome {
         py.detach(|| {
             let state = slot.locked();
             let is_missing = |state: &mut State| state.outcome.is_none();
-            let waited = slot.filled.wait_timeout_while(state, Duration::from_millis(milliseconds), is_missing);
+            let waited =
+                slot.filled.wait_timeout_while(state, Duration::from_millis(milliseconds), is_missing);
             waited.unwrap_or_else(PoisonError::into_inner).0.outcome.is_some()
         })
     }
@@ -103,7 +104,9 @@ fn told(py: Python<'_>, outcome: Result<Outcome, EmbedError>) -> PyResult<Told<'
     let outcome = outcome.map_err(|error| raised(py, &error))?;
     let (none, no_pauses) = (JsonMap::new(), Vec::new());
     let (status, outputs, exceptions, text, pauses) = match outcome {
-        Outcome::Succeeded { outputs, exceptions } => ("succeeded", outputs, exceptions, String::new(), no_pauses),
+        Outcome::Succeeded { outputs, exceptions } => {
+            ("succeeded", outputs, exceptions, String::new(), no_pauses)
+        }
         Outcome::Failed { error } => ("failed", none, 0, error, no_pauses),
         Outcome::Stopped { reason, outputs } => ("stopped", outputs, 0, reason, no_pauses),
         Outcome::Paused { pauses, outputs } => ("paused", outputs, 0, String::new(), pauses),

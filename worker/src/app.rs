@@ -136,6 +136,25 @@ pub async fn start_hosting(
     heartbeat_store: Option<OwnStore>,
     hosts: Hosts,
 ) -> Result<Worker, StartError> {
+    begin(config, jobs, heartbeat_store, hosts, true).await
+}
+
+/// Starts the only worker of a store, with executors of the host program. Its record lacks the fingerprint of the secret
+/// key, which takes some time to make and is there to be compared with those of other workers.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_alone(config: &Config, jobs: Arc<dyn Jobs>, hosts: Hosts) -> Result<Worker, StartError> {
+    begin(config, jobs, None, hosts, false).await
+}
+
+async fn begin(
+    config: &Config,
+    jobs: Arc<dyn Jobs>,
+    heartbeat_store: Option<OwnStore>,
+    hosts: Hosts,
+    is_in_fleet: bool,
+) -> Result<Worker, StartError> {
     metrics::describe();
     serve::describe();
     let listener_settings = listener_settings(config);
@@ -161,7 +180,8 @@ pub async fn start_hosting(
     // Fail early when the store cannot be used.
     jobs.namespace().await?;
     host::calls::register(&*jobs, &hosts.manifests(), key.as_ref()).await?;
-    let core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    let mut core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    core.setup.shows_key = is_in_fleet;
     let core = Arc::new(core);
     let config = Arc::new(config.clone());
     survey::survey(&core, &config).await;

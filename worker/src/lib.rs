@@ -23,5 +23,5 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
-pub use app::{StartError, Worker, start, start_hosting, start_with};
+pub use app::{StartError, Worker, start, start_alone, start_hosting, start_with};
 pub use setup::of_settings::{meets, of_settings};

@@ -31,6 +31,20 @@ impl Sources {
 }
 
 impl Sources {
+    /// The content of the file, not checked yet, and the file's name. Without a file the table is empty.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is no TOML.
+    pub fn table(&self) -> Result<(Table, String), ConfigError> {
+        let usual = Path::new("tidemill.toml");
+        let table = match &self.file {
+            Some(path) => read_file(path)?,
+            None if usual.is_file() => read_file(usual)?,
+            None => Table::new(),
+        };
+        Ok((table, self.file.as_deref().unwrap_or(usual).display().to_string()))
+    }
+
     /// The log settings, as far as they can be read; used to report errors in the other settings.
     pub fn log(&self) -> LogConfig {
         let file = self.file.as_deref().unwrap_or(Path::new("tidemill.toml"));
@@ -52,12 +66,7 @@ impl Config {
     /// # Errors
     /// An unreadable file, an unknown key, or an invalid value, each with its source.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let table = match &sources.file {
-            Some(path) => read_file(path)?,
-            None if Path::new("tidemill.toml").is_file() => read_file(Path::new("tidemill.toml"))?,
-            None => Table::new(),
-        };
-        let file = sources.file.clone().unwrap_or_else(|| "tidemill.toml".into()).display().to_string();
+        let (table, file) = sources.table()?;
         Self::of_table(table, &file, sources)
     }
 

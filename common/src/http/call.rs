@@ -10,9 +10,9 @@ use reqwest::header::{
 };
 use reqwest::{Method, Response, StatusCode, Url};
 
-use crate::http::Http;
 use crate::http::guard::Blocked;
 use crate::http::watch::{Stage, Waits, Watch, WatchedBody};
+use crate::http::{Http, HttpSettingError};
 
 /// A request and its time limits.
 #[derive(Debug, Clone)]
@@ -104,6 +104,7 @@ impl Http {
             sent => sent,
         };
         let response = sent.map_err(|broken| match broken {
+            Broken::Client(error) => CallError::Transport(error.to_string()),
             Broken::Call(error) => of_transport(&error),
             Broken::TimedOut(stage) => CallError::TimedOut(stage, call.waits.of(stage)),
         })?;
@@ -134,8 +135,8 @@ impl Http {
         } else if matches!(call.method, Method::POST | Method::PUT | Method::PATCH) {
             request.headers_mut().insert(CONTENT_LENGTH, 0.into());
         }
-        let sending = self.client(call.verify, separate).execute(request);
-        match watch.over(call.waits, sending).await {
+        let client = self.clients.get(call.verify, separate).map_err(Broken::Client)?;
+        match watch.over(call.waits, client.execute(request)).await {
             Ok(done) => done.map_err(Broken::Call),
             Err(stage) => Err(Broken::TimedOut(stage)),
         }
@@ -144,6 +145,8 @@ impl Http {
 
 /// Reasons for no answer, before they become messages.
 enum Broken {
+    /// The client could not be built.
+    Client(HttpSettingError),
     Call(reqwest::Error),
     TimedOut(Stage),
 }

@@ -9,6 +9,7 @@
 
 pub mod ask;
 pub mod call;
+mod clients;
 pub mod guard;
 pub mod proxy;
 pub mod quarantine;
@@ -20,12 +21,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{HttpConfig, masked_url};
-use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url};
+use reqwest::{Certificate, Proxy, Url};
 
+use crate::http::clients::Clients;
 use crate::http::guard::Guard;
 use crate::http::quarantine::Quarantine;
 use crate::http::resolve::{Checked, Lookup, SystemLookup};
-use crate::http::watch::WatchLayer;
 
 pub use crate::http::ask::Said;
 pub use crate::http::call::{Answer, Call, CallError};
@@ -63,24 +64,14 @@ pub struct Bounds {
     pub ssl_verify: bool,
 }
 
-/// Two clients with the same settings.
-#[derive(Debug)]
-struct Clients {
-    /// Keeps connections for later calls.
-    shared: Client,
-    /// Opens a connection for every call.
-    apart: Client,
-}
-
 /// The HTTP client of all workflows. It keeps idle connections for later calls.
 #[derive(Debug)]
 pub struct Http {
-    checking: Clients,
-    trusting: Clients,
+    clients: Clients,
     quarantine: Quarantine,
     guard: Arc<Guard>,
     resolver: Checked,
-    proxies: Proxies,
+    proxies: Arc<Proxies>,
     /// The ports to which [`proxy`] opens tunnels.
     tunnel_ports: Vec<u16>,
     pub bounds: Bounds,
@@ -106,28 +97,11 @@ impl Http {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let guard = Guard::new(config.guard, &config.allow);
         let guard = Arc::new(guard.map_err(|reason| HttpSettingError { key: "allow", reason })?);
-        let proxies = Proxies::of(config)?;
+        let proxies = Arc::new(Proxies::of(config)?);
         let resolver = Checked::new(guard.clone(), lookup, proxies.hosts());
         let authorities = match config.ca_file.as_str() {
             "" => Vec::new(),
             file => certificates(file)?,
-        };
-        let builder = |verify: bool, idle_max: usize| {
-            let plain = Client::builder()
-                .user_agent(concat!("tidemill/", env!("CARGO_PKG_VERSION")))
-                .redirect(reqwest::redirect::Policy::none())
-                .no_proxy()
-                .http1_only()
-                .pool_idle_timeout(IDLE)
-                .pool_max_idle_per_host(idle_max)
-                .tls_danger_accept_invalid_certs(!verify)
-                .dns_resolver(Arc::new(resolver.clone()))
-                .connector_layer(WatchLayer);
-            proxies.0.iter().fold(plain, |builder, proxy| builder.proxy(proxy.proxy.clone()))
-        };
-        let clients = |verify: bool| -> Result<Clients, HttpSettingError> {
-            let of = |idle_max: usize| client(&|| builder(verify, idle_max), &authorities);
-            Ok(Clients { shared: of(IDLE_MAX)?, apart: of(0)? })
         };
         let bounds = Bounds {
             connect: Duration::from_secs(config.connect_seconds),
@@ -139,10 +113,9 @@ impl Http {
             redirects_max: config.redirects_max,
             ssl_verify: config.ssl_verify,
         };
-        let (checking, trusting) = (clients(true)?, clients(false)?);
+        let clients = Clients::new(resolver.clone(), proxies.clone(), authorities)?;
         Ok(Self {
-            checking,
-            trusting,
+            clients,
             quarantine: Quarantine::default(),
             guard,
             resolver,
@@ -152,24 +125,6 @@ impl Http {
             ca_file: config.ca_file.clone(),
         })
     }
-
-    fn client(&self, verify: bool, apart: bool) -> &Client {
-        let clients = if verify { &self.checking } else { &self.trusting };
-        if apart { &clients.apart } else { &clients.shared }
-    }
-}
-
-/// Builds a client that trusts the system's certificates and `own`; without system certificates it trusts only `own`.
-fn client(builder: &dyn Fn() -> ClientBuilder, own: &[Certificate]) -> Result<Client, HttpSettingError> {
-    let merged = builder().tls_certs_merge(own.iter().cloned()).build();
-    merged.or_else(|error| {
-        tracing::warn!(
-            ?error,
-            "the machine's certificates cannot be used; https calls trust http.ca_file alone"
-        );
-        let alone = builder().tls_certs_only(own.iter().cloned()).build();
-        alone.map_err(|error| HttpSettingError { key: "ca_file", reason: format!("{error:?}") })
-    })
 }
 
 fn certificates(file: &str) -> Result<Vec<Certificate>, HttpSettingError> {

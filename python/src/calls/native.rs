@@ -145,6 +145,7 @@ impl NativeCall {
     }
 
     /// Ends the attempt with a failure.
+    #[pyo3(signature = (class, message, /))]
     fn fail(&self, class: String, message: String) {
         self.end(NodeEvent::Failed { class, message });
     }

@@ -30,7 +30,8 @@ pub(crate) fn hosts(registrations: Vec<Registration>, lanes: Lanes<'_>) -> PyRes
     let on_loop = Arc::new(lanes.on_loop);
     let mut hosts = Hosts::default();
     for Registration(kind, name, function, on_thread, manifest) in registrations {
-        let lane = if on_thread { Lane::Threads(lanes.threads.0.clone()) } else { Lane::Loop(on_loop.clone()) };
+        let lane =
+            if on_thread { Lane::Threads(lanes.threads.0.clone()) } else { Lane::Loop(on_loop.clone()) };
         let executor: Arc<dyn NodeExecutor> = Arc::new(PythonExecutor { function, lane });
         hosts = match kind.as_str() {
             "id" => hosts.node(&name, executor),

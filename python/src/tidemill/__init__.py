@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tidemill.nodes import NodeContext as NodeContext
     from tidemill.nodes import NodeResult as NodeResult
     from tidemill.nodes import Pause as Pause
+    from tidemill.worker import Worker as Worker
 
     __version__: str
 
@@ -65,6 +66,7 @@ _MODULES = {
     "RunPaused": "tidemill.errors",
     "RunStopped": "tidemill.errors",
     "TidemillError": "tidemill.errors",
+    "Worker": "tidemill.worker",
     "log": "tidemill._native",
 }
 
@@ -99,6 +101,7 @@ __all__ = [
     "RunPaused",
     "RunStopped",
     "TidemillError",
+    "Worker",
     "__version__",
     "log",
 ]

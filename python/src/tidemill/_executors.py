@@ -28,7 +28,19 @@ GIVE_UP_SECONDS = 5.0
 #: The interval at which an async generator looks whether the worker has taken enough of its text, in seconds.
 LOOK_SECONDS = 0.01
 
+#: The most threads of an engine or worker that did not ask for a number.
+THREADS_MAX = 64
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def default_threads(asked: int | None) -> int:
+    """The number of threads: what is asked for, else `THREADS_MAX`. Threads start only when they are needed."""
+    if asked is None:
+        return THREADS_MAX
+    if asked < 1:
+        raise ValueError("threads: at least 1")
+    return asked
 
 
 class Executors:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Union
 
 from tidemill import _native, _process, _program
-from tidemill._executors import Executors, Function
+from tidemill._executors import Executors, Function, default_threads
 from tidemill._loops import Loop, running_loop
 from tidemill._workflow import Workflow, text_of
 from tidemill.errors import RunFailed, RunPaused, RunStopped
@@ -51,7 +51,7 @@ class Engine:
         """
         self._settings = settings
         self._tidemill = os.fspath(tidemill) if tidemill is not None else _program.helper()
-        self._executors = Executors("engine", _threads(threads))
+        self._executors = Executors("engine", default_threads(threads))
         self._lock = threading.Lock()
         self._native: _native.NativeEngine | None = None
         self._closed = False
@@ -345,11 +345,3 @@ async def _ready(loop: Loop, when_ready: Callable[[Callable[[], None]], None]) -
     when_ready(wake)
     await future
 
-
-def _threads(asked: int | None) -> int:
-    """The number of threads: as many as `concurrent.futures` takes, if none is asked for."""
-    if asked is None:
-        return min(32, (os.cpu_count() or 1) + 4)
-    if asked < 1:
-        raise ValueError("threads: at least 1")
-    return asked

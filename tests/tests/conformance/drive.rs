@@ -7,20 +7,20 @@ use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 use tidemill_tests::check::Transcript;
 use tidemill_tests::client::Client;
-use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
 use tidemill_tests::workspace;
 
 use crate::case::Case;
 use crate::compare::{differences, refusal_differences};
+use crate::embedded::Embedded;
+use crate::fleet::Fleet;
 use crate::forwarder::Forwarder;
 use crate::mock::Mock;
 use crate::observed::Observed;
 
-/// Shards of the system.
-const SHARDS: u16 = 2;
-
-/// Selects where the values of a run are stored: `inline`, `apart`, or `both`, side by side.
+/// Selects where the values of a run are stored: `inline`, `apart`, or `both`, side by side; `all` adds an embedded engine.
 const VALUES: &str = "CONFORMANCE_VALUES";
+/// Selects what runs the cases: `fleet`, or `embed` for an embedded engine.
+const ENGINE: &str = "CONFORMANCE_ENGINE";
 
 /// Where the values of a run are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(crate) enum Values {
     Inline,
     /// Each as a blob, also small ones, so that nodes that read one run on a worker.
     Apart,
+    /// In the memory of an embedded engine.
+    Embedded,
 }
 
 impl Values {
@@ -37,11 +39,17 @@ impl Values {
     /// # Panics
     /// When the value of the variable is unknown.
     pub(crate) fn of_environment() -> Vec<Self> {
+        match std::env::var(ENGINE).as_deref() {
+            Err(_) | Ok("fleet") => {}
+            Ok("embed") => return vec![Self::Embedded],
+            Ok(other) => panic!("{ENGINE} is fleet or embed, not {other:?}"),
+        }
         match std::env::var(VALUES).as_deref() {
             Err(_) | Ok("inline") => vec![Self::Inline],
             Ok("apart") => vec![Self::Apart],
             Ok("both") => vec![Self::Inline, Self::Apart],
-            Ok(other) => panic!("{VALUES} is inline, apart or both, not {other:?}"),
+            Ok("all") => vec![Self::Inline, Self::Apart, Self::Embedded],
+            Ok(other) => panic!("{VALUES} is inline, apart, both or all, not {other:?}"),
         }
     }
 
@@ -50,15 +58,20 @@ impl Values {
         match self {
             Self::Inline => "",
             Self::Apart => " (values apart)",
+            Self::Embedded => " (embedded)",
         }
     }
 }
 
+/// What runs the cases.
+enum Runner {
+    Fleet(Box<Fleet>),
+    Embedded(Box<Embedded>),
+}
+
 /// One system for all cases.
 pub(crate) struct System {
-    scheduler: Scheduler,
-    worker: Worker,
-    cluster: Cluster,
+    runner: Runner,
     forwarder: Forwarder,
     folder: TempDir,
     /// The common settings of all cases; tables of models are added to them.
@@ -81,15 +94,19 @@ impl System {
             models.entry(name).or_insert(features);
         }
         std::fs::write(&file, with_models(&settings, &models)).expect("it can be written");
-        let mut own = vec![("scheduler.secret_key", "seals the secrets of the cases")];
-        if values == Values::Apart {
-            own.push(("run.inline_bytes_max", "1"));
+        let runner = match values {
+            Values::Inline => Runner::Fleet(Box::new(Fleet::start(&file, false).await)),
+            Values::Apart => Runner::Fleet(Box::new(Fleet::start(&file, true).await)),
+            Values::Embedded => Runner::Embedded(Box::new(Embedded::start(&file).await)),
+        };
+        Self { runner, forwarder, folder, settings, models }
+    }
+
+    fn client(&self) -> Client {
+        match &self.runner {
+            Runner::Fleet(fleet) => fleet.client(),
+            Runner::Embedded(engine) => engine.client(),
         }
-        let cluster = Cluster::start(&own, None).await;
-        let config = ["--config", file.to_str().expect("temporary paths are text")];
-        let scheduler = cluster.scheduler_with(&config).await;
-        let worker = cluster.worker_with(&config).await;
-        Self { scheduler, worker, cluster, forwarder, folder, settings, models }
     }
 
     /// Makes the worker know the models of a case; restarts it if necessary.
@@ -100,37 +117,33 @@ impl System {
         self.models.extend(models);
         let file = self.folder.path().join("conformance.toml");
         std::fs::write(&file, with_models(&self.settings, &self.models)).expect("it can be written");
-        self.worker.process.kill();
-        self.look_after().await;
+        match &mut self.runner {
+            Runner::Fleet(fleet) => fleet.restart_worker().await,
+            Runner::Embedded(engine) => engine.restart().await,
+        }
     }
 
-    /// Makes a form expire: time passes while no scheduler runs.
-    async fn expire(&mut self, run: &str, pause: &str) {
-        self.scheduler.process.kill();
-        let member = format!("{run} form {pause}");
-        for shard in 0..SHARDS {
-            let key = format!("tm:{{{shard}}}:timers");
-            self.cluster.redis.cli(&["ZADD", &key, "XX", "1", &member]);
+    /// Makes a form expire: time passes.
+    async fn expire(&mut self, run: &str, pause: &Json) {
+        match &mut self.runner {
+            Runner::Fleet(fleet) => fleet.expire(run, pause["pause_id"].as_str().unwrap_or_default()).await,
+            Runner::Embedded(engine) => engine.expire(pause),
         }
-        self.look_after().await;
     }
 
     /// Removes everything of a conversation: cases share ids, and none may begin with the data of another.
-    fn forget(&self, conversation: &str) {
-        for shard in 0..SHARDS {
-            self.cluster.redis.cli(&["DEL", &format!("tm:{{{shard}}}:conversation:{conversation}")]);
+    async fn forget(&mut self, conversation: &str) {
+        match &mut self.runner {
+            Runner::Fleet(fleet) => fleet.forget(conversation),
+            Runner::Embedded(engine) => engine.restart().await,
         }
     }
 
-    /// Starts the processes again that a case has brought down.
+    /// Starts again what a case has brought down.
     pub(crate) async fn look_after(&mut self) {
-        let file = self.folder.path().join("conformance.toml");
-        let config = ["--config", file.to_str().expect("temporary paths are text")];
-        if self.scheduler.process.end().is_some() {
-            self.scheduler = self.cluster.scheduler_with(&config).await;
-        }
-        if self.worker.process.end().is_some() {
-            self.worker = self.cluster.worker_with(&config).await;
+        match &mut self.runner {
+            Runner::Fleet(fleet) => fleet.look_after().await,
+            Runner::Embedded(engine) => engine.restart().await,
         }
     }
 }
@@ -152,9 +165,9 @@ pub(crate) async fn run(system: &mut System, case: &Case, details: &mut String) 
     let mock = Mock::start(&case.file)?;
     system.forwarder.lead_to(&mock.base_url);
     if let Some(conversation) = case.conversation() {
-        system.forget(conversation);
+        system.forget(conversation).await;
     }
-    let client = system.scheduler.client();
+    let client = system.client();
     let expected = case.expected(&mock.base_url);
     let answer = client.post("/api/v1/runs", &case.submission(&mock.base_url)).await;
     note(details, "submission answered", &answer.body);
@@ -168,7 +181,7 @@ pub(crate) async fn run(system: &mut System, case: &Case, details: &mut String) 
     let outcome = stops(system, &run, case, &expected, &mock.base_url, details).await;
     if outcome.is_err() {
         // A run that has not ended must not disturb the next case. The stop does no harm to one that has ended.
-        let client = system.scheduler.client();
+        let client = system.client();
         client.post(&format!("/api/v1/runs/{run}/commands"), &json!({"command": "stop"})).await;
     }
     outcome
@@ -183,7 +196,7 @@ async fn stops(
     details: &mut String,
 ) -> Result<(), String> {
     let mut transcript = Transcript::default();
-    let observed = stop(&system.scheduler.client(), run, &mut transcript, details).await?;
+    let observed = stop(&system.client(), run, &mut transcript, details).await?;
     verdict(differences(expected, &observed))?;
     for (index, step) in case.resumptions(base_url).iter().enumerate() {
         let what = |problem: String| format!("resume {}: {problem}", index + 1);
@@ -235,7 +248,7 @@ async fn stop(
 
 /// Continues a run: answers a form, lets it expire, or only resumes. Returns the client to continue with.
 async fn resume(system: &mut System, run: &str, answer: &Json) -> Result<Client, String> {
-    let client = system.scheduler.client();
+    let client = system.client();
     let Some(node) = answer["node_id"].as_str() else {
         let path = format!("/api/v1/runs/{run}/commands");
         let answered = client.post(&path, &json!({"command": "resume"})).await;
@@ -244,10 +257,11 @@ async fn resume(system: &mut System, run: &str, answer: &Json) -> Result<Client,
     let detail = client.run(run).await;
     let pauses = detail["pauses"].as_array().into_iter().flatten();
     let pause = pauses.clone().find(|pause| pause["status"] == "pending" && pause["node_id"] == node);
-    let id = pause.and_then(|pause| pause["pause_id"].as_str()).ok_or(format!("{node} does not wait"))?;
+    let pause = pause.ok_or(format!("{node} does not wait"))?;
+    let id = pause["pause_id"].as_str().ok_or("the pause has no id")?;
     if answer["timeout"] == true {
-        system.expire(run, id).await;
-        return Ok(system.scheduler.client());
+        system.expire(run, pause).await;
+        return Ok(system.client());
     }
     let body = json!({"action": answer["action"], "inputs": answer["inputs"]});
     let answered = client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &body).await;

@@ -2,14 +2,16 @@
 //! prints.
 //!
 //! In the order of a case: [`case`] reads it, [`mock`] plays the other servers, [`forwarder`] connects the worker
-//! with the mock, [`drive`] submits the case and follows its run, [`observed`] reads the results in the form of the
+//! with the mock, [`drive`] submits the case to a [`fleet`] or an [`embedded`] engine and follows its run, [`observed`] reads the results in the form of the
 //! cases, [`compare`] compares them.
 #![allow(clippy::print_stdout, reason = "the verdicts are what this program is for")]
 
 mod case;
 mod compare;
 mod drive;
+mod embedded;
 mod events;
+mod fleet;
 mod forwarder;
 mod mock;
 mod observed;

@@ -14,7 +14,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     Rule {
         folder: "common/engine/src",
         but: &[],
@@ -92,6 +92,12 @@ const RULES: [Rule; 15] = [
         but: &[],
         never: &["tidemill_scheduler"],
         because: "scheduler and worker meet in Redis alone",
+    },
+    Rule {
+        folder: "embed/src",
+        but: &[],
+        never: &["store::redis", "RedisStore", "TcpListener", "tidemill::"],
+        because: "an embedded engine needs no Redis and no port",
     },
     Rule {
         folder: "common",

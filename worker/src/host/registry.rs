@@ -34,7 +34,9 @@ struct HostedCall {
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum HostsError {
     /// No such node type.
-    #[error("there is no node type {0:?}")]
+    #[error(
+        "there is no node type {0:?}; register tools (`tool` nodes) or Calls (`call` nodes) for work of your own"
+    )]
     UnknownType(String),
     /// Nodes of this type hold other nodes, or begin a run; the engine itself executes them.
     #[error(

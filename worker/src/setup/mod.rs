@@ -41,6 +41,8 @@ const PASSED_MAX: usize = 10_000;
 pub(crate) struct Setup {
     /// The key that opens sealed secrets.
     pub(crate) key: Option<SealingKey>,
+    /// True if the record has the key's fingerprint.
+    pub(crate) shows_key: bool,
     host: String,
     started_at: i64,
     inner: Mutex<Inner>,
@@ -80,6 +82,7 @@ impl Setup {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
             key,
+            shows_key: true,
             host: host.trim().to_owned(),
             started_at: SystemClock.now().micros(),
             inner: Mutex::default(),

@@ -78,7 +78,7 @@ pub(crate) fn lacking(need: Need, reason: String) -> Missing {
 
 /// Returns the fingerprint of the secret key; `None` without a key, or while the store gives no salt.
 async fn fingerprint(core: &Core) -> Option<String> {
-    let key = core.setup.key.clone()?;
+    let key = core.setup.key.clone().filter(|_| core.setup.shows_key)?;
     if let known @ Some(_) = core.setup.fingerprint() {
         return known;
     }

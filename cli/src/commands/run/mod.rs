@@ -3,6 +3,8 @@
 
 mod inputs;
 mod kept;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 use std::path::{Path, PathBuf};

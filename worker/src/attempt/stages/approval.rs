@@ -141,11 +141,14 @@ async fn input_of(cx: &mut WorkContext<'_>) -> Result<JsonMap, Box<NodeResult>> 
             Ok(input)
         }
         NodeData::Tool(data) => {
-            let Ok(tool) = cx.handle.core.outside.tools.find(name_of(data)).await else {
+            let core = &cx.handle.core;
+            let found = core.outside.tools.find(name_of(data)).await.ok();
+            if found.is_none() && !core.hosts.takes(graph.node(cx.ix)) {
                 return Ok(read(cx));
-            };
+            }
             let noted = data.declared.as_deref().map(KnownParameters::just);
-            let declared = tool.known().or(noted).unwrap_or(KnownParameters::NOTHING);
+            let known = found.as_ref().and_then(|tool| tool.known());
+            let declared = known.or(noted).unwrap_or(KnownParameters::NOTHING);
             Ok(parameters::known(data, declared, &cx.variables))
         }
         NodeData::HttpRequest(data) => {

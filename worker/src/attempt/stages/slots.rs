@@ -181,9 +181,13 @@ async fn of_tool(
     data: &ToolData,
     own: &StepData,
 ) -> Result<Option<SlotInput>, Box<NodeResult>> {
-    let Ok(tool) = cx.handle.core.outside.tools.find(name_of(data)).await else { return Ok(None) };
+    let core = &cx.handle.core;
+    let found = core.outside.tools.find(name_of(data)).await.ok();
+    if found.is_none() && !core.hosts.takes(graph.node(cx.ix)) {
+        return Ok(None);
+    }
     let noted = data.declared.as_deref().map(KnownParameters::just);
-    let declared = tool.known().or(noted).unwrap_or(KnownParameters::NOTHING);
+    let declared = found.as_ref().and_then(|tool| tool.known()).or(noted).unwrap_or(KnownParameters::NOTHING);
     let (source, declared) = match own.filling.input_schema.clone() {
         Some(schema) => (schema, declared),
         None => (parameters::schema(declared), declared),
