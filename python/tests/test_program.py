@@ -10,13 +10,9 @@ import pytest
 from tidemill import _program
 
 
-@pytest.fixture(autouse=True)
-def _no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(_program.HELPER)
-
-
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_program: bool) -> Path:
     """Makes an installation as pip leaves it. Returns the place of its program."""
+    monkeypatch.delenv(_program.HELPER)
     info = tmp_path / "lib" / "tidemill-0.1.0.dist-info"
     info.mkdir(parents=True)
     (tmp_path / "bin").mkdir()
@@ -47,5 +43,6 @@ def test_a_package_that_is_not_installed_has_no_program(monkeypatch: pytest.Monk
     def missing(_: str) -> PathDistribution:
         raise PackageNotFoundError("tidemill")
 
+    monkeypatch.delenv(_program.HELPER)
     monkeypatch.setattr(_program, "distribution", missing)
     assert _program.helper() is None
