@@ -25,7 +25,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_program: boo
 
 
 def test_the_program_that_pip_has_installed_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _program.helper() == str(install(tmp_path, monkeypatch, has_program=True))
+    script = install(tmp_path, monkeypatch, has_program=True)
+    assert _program.helper() == str(script)
 
 
 def test_a_program_of_another_installation_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

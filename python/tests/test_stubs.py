@@ -9,7 +9,6 @@ from pathlib import Path
 
 from fleet import ROOT
 
-
 #: What the module has and no stub needs: PyO3 adds it.
 ALLOWED = r"tidemill\._native\.__all__"
 
