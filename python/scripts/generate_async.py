@@ -34,8 +34,8 @@ WORDS = {
     r"\b__(enter|exit|iter)__": r"__a\1__",
     rf"(?<![\w.])({'|'.join(CLASSES)})\b": r"Async\1",
     r"httpx\.Client\b": "httpx.AsyncClient",
-    r"\bself\._transport\.(do|download|close)\(": r"await self._transport.\1(",
-    r"\bself\.close\(\)": "await self.close()",
+    r"\bself\._transport\.(do|download|close|sleep)\(": r"await self._transport.\1(",
+    r"\bself\.(close|_check_paused)\(": r"await self.\1(",
     r"\bfor event in self\._transport\.follow\(": "async for event in self._transport.follow(",
 }
 ALWAYS_ASYNC = {"__aenter__", "__aexit__"}

@@ -30,7 +30,7 @@ from tidemill.client import (
     Unreachable,
     UnreadableAnswer,
 )
-from tidemill.errors import Refused, TidemillError
+from tidemill.errors import Refused, RunPaused, TidemillError
 
 KEY = "the-admin-key"
 QUICK = Retries(attempts=4, seconds=1.0, first=0.001, longest=0.002)
@@ -314,6 +314,21 @@ def test_a_stream_without_a_word_is_over_only_if_its_run_is() -> None:
     assert [event.seq for event in server.client().open("r").events()] == [1]
     asked = [request.headers.get("last-event-id") for request in server.seen]
     assert asked == ["0", "1-0", "1-0", None, None, None, None, "1-0", None]
+
+
+def test_a_pause_before_a_resume_is_not_taken_for_a_new_one() -> None:
+    def event(seq: int, kind: str, **data: Any) -> str:
+        return f"id: {seq}-0\ndata: {json.dumps({**EVENT, 'type': kind, 'seq': seq, 'data': data})}\n\n"
+
+    paused = event(1, "graph_run_paused", reasons=[{"TYPE": "scheduled_pause", "message": "stop"}])
+    ended = event(2, "graph_run_succeeded", outputs={"a": 1})
+    waits, works = (ok({"id": "r", "status": status, "pauses": [], "outputs": {}}) for status in ("paused", "running"))
+    server = Server(ok({"accepted": True}, 202), stream(paused + ended), waits, waits, works)
+    run = server.client().open("r")
+    run.resume()
+    assert run.result() == {"a": 1}
+    with pytest.raises(RunPaused):
+        Server(stream(paused), waits).client().open("r").result()
 
 
 def test_a_stream_ends_with_an_error_when_its_server_stays_away() -> None:

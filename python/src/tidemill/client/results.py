@@ -35,8 +35,12 @@ def check_paused(event: Event, run: Run) -> None:
 
     An event may be old: the run was continued since. An answer counts at once, before the run is seen to continue.
     """
-    reasons: list[dict[str, Any]] = event.data.get("reasons") or []
-    is_by_command = any(reason.get("TYPE") == "scheduled_pause" for reason in reasons)
     pending = [pause for pause in run["pauses"] if pause["status"] == "pending"]
-    if run["status"] == "paused" and (pending or is_by_command):
+    if run["status"] == "paused" and (pending or is_by_command(event)):
         raise RunPaused(run["id"], pending, run["outputs"])
+
+
+def is_by_command(event: Event) -> bool:
+    """Return whether a command has paused the run."""
+    reasons: list[dict[str, Any]] = event.data.get("reasons") or []
+    return any(reason.get("TYPE") == "scheduled_pause" for reason in reasons)

@@ -38,6 +38,10 @@ class AsyncTransport:
         if self._is_own:
             await self._http.aclose()
 
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await anyio.sleep(seconds)
+
     async def do(self, operation: Operation[T]) -> T:
         """Send a request until it is answered, within the bounds, and return what the answer says."""
         return operation.read(await self._send(operation.request))

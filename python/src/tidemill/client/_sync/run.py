@@ -10,10 +10,14 @@ from tidemill.client._sync.transport import Transport
 from tidemill.client.events import PAUSED, Event
 from tidemill.client.follow import Follow
 from tidemill.client.operations import runs
-from tidemill.client.results import check_paused, outputs_of, outputs_of_run
+from tidemill.client.results import check_paused, is_by_command, outputs_of, outputs_of_run
 
 if TYPE_CHECKING:
     from tidemill.models import AnswerRequest, History, MessageList, Pause, Run
+
+RESUME_SECONDS = 5.0
+"""The longest time that `result` waits for a run to continue that was resumed by command."""
+RESUME_LOOK_SECONDS = 0.05
 
 
 class RemoteRun:
@@ -31,6 +35,8 @@ class RemoteRun:
         self._transport = transport
         self._seen: str | None = None
         """The place up to which `result` has read."""
+        self._was_resumed = False
+        """Whether `resume` was accepted, and `result` has not seen the run continue."""
         self.id = run_id
         self.status = status
         """The status in the answer to the submission; `show` has the present one."""
@@ -78,9 +84,20 @@ class RemoteRun:
             if event.is_last:
                 return outputs_of(event)
             if event.type == PAUSED:
-                check_paused(event, self._transport.do(runs.show(self.id)))
+                self._check_paused(event)
         # All events were read before, or they are gone.
         return outputs_of_run(self._transport.do(runs.show(self.id)))
+
+    def _check_paused(self, event: Event) -> None:
+        """Raise `RunPaused` if the run waits. After `resume` it may take a moment until the run is seen to continue."""
+        patience = RESUME_SECONDS if self._was_resumed and is_by_command(event) else 0.0
+        end = time.monotonic() + patience
+        shown = self._transport.do(runs.show(self.id))
+        while shown["status"] == "paused" and time.monotonic() < end:
+            self._transport.sleep(RESUME_LOOK_SECONDS)
+            shown = self._transport.do(runs.show(self.id))
+        self._was_resumed = False
+        check_paused(event, shown)
 
     def show(self, *, values: bool = False) -> Run:
         """Return the run with its nodes; with `values` they have their inputs and outputs."""
@@ -97,6 +114,7 @@ class RemoteRun:
     def resume(self, *, key: str | None = None) -> None:
         """Let a paused run continue; forms that wait still wait."""
         self._transport.do(runs.command(self.id, "resume", key))
+        self._was_resumed = True
 
     def update(self, variables: Mapping[str, Any], *, key: str | None = None) -> None:
         """Set variables, by `<node>.<name>`; nodes that begin later see them."""

@@ -37,6 +37,10 @@ class Transport:
         if self._is_own:
             self._http.close()
 
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
     def do(self, operation: Operation[T]) -> T:
         """Send a request until it is answered, within the bounds, and return what the answer says."""
         return operation.read(self._send(operation.request))
