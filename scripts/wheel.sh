@@ -7,7 +7,9 @@ cd "$(dirname "$0")/.."
 python=$(sh scripts/python-env.sh)
 target=${CARGO_TARGET_DIR:-target}
 target=$(cd "$target" && pwd)
-inside=python/src/tidemill/_program/bin
+# What is in scripts becomes a command of the environment: the program itself, not a script that starts it.
+data=python/tidemill.data
+inside=$data/scripts
 profile=${PROFILE:-release}
 case "$profile" in
     dev) built=debug ;;
@@ -15,7 +17,7 @@ case "$profile" in
 esac
 
 "${CARGO:-cargo}" build --profile "$profile" --locked -p tidemill >&2
-rm -rf "$inside" "$target/wheels"
+rm -rf "$data" "$target/wheels"
 mkdir -p "$inside"
 # Without the names of functions it is a third of the size; the names of lines are in the program that cargo has built.
 strip -o "$inside/tidemill" "$target/$built/tidemill"
@@ -23,5 +25,5 @@ chmod 755 "$inside/tidemill"
 # maturin builds with the same target folder, so the crates that both use are built once.
 CARGO_TARGET_DIR=$target "$python" -m maturin build --quiet --profile "$profile" --locked --manifest-path python/Cargo.toml \
     --interpreter "$python" --out "$target/wheels" >&2
-rm -rf "$inside"
+rm -rf "$data"
 ls "$target"/wheels/*.whl

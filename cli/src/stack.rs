@@ -34,6 +34,9 @@ pub(crate) struct StackSettings<'a> {
     /// Address for the API; `None` takes it from the settings.
     pub(crate) listen: Option<&'a str>,
     pub(crate) workers: usize,
+    /// True if it joins a fleet for a while: secrets are sealed with the key of the settings, and files are where the
+    /// settings say, because others must read both. Otherwise the data folder has them.
+    pub(crate) is_guest: bool,
     pub(crate) models: &'a ModelArgs,
     /// The log level unless the environment sets one.
     pub(crate) log_level: &'static str,
@@ -126,10 +129,10 @@ fn configure(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Config
     if config.scheduler.admin_key.is_empty() {
         config.scheduler.admin_key = folder.admin_key()?.into();
     }
-    if config.scheduler.secret_key.is_empty() {
+    if config.scheduler.secret_key.is_empty() && !settings.is_guest {
         config.scheduler.secret_key = folder.secret_key()?.into();
     }
-    if config.files == FilesConfig::default() {
+    if config.files == FilesConfig::default() && !settings.is_guest {
         config.files.url = folder.files().display().to_string().into();
     }
     // Several workers in one process: the scheduler's port serves health and metrics for all of them.

@@ -1,5 +1,8 @@
 //! One run of an engine.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::http::Method;
 use serde_json::Value as Json;
 use tidemill_common::value::JsonMap;
@@ -18,6 +21,8 @@ pub struct Run {
     id: String,
     conversation: Option<String>,
     hold: Hold,
+    /// A command to resume was accepted, and [`Self::result`] has not seen its effect.
+    is_resumed: Arc<AtomicBool>,
 }
 
 /// How a run has ended, or that it waits.
@@ -53,7 +58,7 @@ pub enum Outcome {
 
 impl Run {
     pub(crate) fn new(api: Api, id: String, conversation: Option<String>, hold: Hold) -> Self {
-        Self { api, id, conversation, hold }
+        Self { api, id, conversation, hold, is_resumed: Arc::default() }
     }
 
     /// Its id.
@@ -86,9 +91,9 @@ impl Run {
             if let Some(outcome) = ended(&event) {
                 return Ok(outcome);
             }
-            // The event may be old: somebody may have answered since.
-            if event.kind == kind::GRAPH_RUN_PAUSED && self.show().await?["status"] == "paused" {
-                let pauses = event.data["pauses"].as_array().cloned().unwrap_or_default();
+            if event.kind == kind::GRAPH_RUN_PAUSED
+                && let Some(pauses) = self.waits(&event).await?
+            {
                 return Ok(Outcome::Paused { pauses, outputs: map(&event.data["outputs"]) });
             }
         }
@@ -99,12 +104,32 @@ impl Run {
         })
     }
 
+    /// The pauses for which the run still waits after this event; `None` if it goes on. An answer or a command may have come
+    /// since: it is accepted before the run continues.
+    async fn waits(&self, event: &Event) -> Result<Option<Vec<Json>>, EmbedError> {
+        let mut shown = self.show().await?;
+        if shown["status"] != "paused" {
+            return Ok(None);
+        }
+        let mut pauses = shown["pauses"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        pauses.retain(|pause| pause["status"] == "pending");
+        let reasons = event.data["reasons"].as_array().into_iter().flatten();
+        let is_command = reasons.clone().any(|reason| reason["TYPE"] == "scheduled_pause");
+        let waits = !pauses.is_empty() || is_command && !self.is_resumed.swap(false, Ordering::Relaxed);
+        Ok(waits.then_some(pauses))
+    }
+
     /// Sends a command. It takes effect unless the run ends first.
     ///
     /// # Errors
     /// [`EmbedError::Refused`] with `run_over` when the run has ended, or for a command that does not fit.
     pub async fn send(&self, command: Command) -> Result<(), EmbedError> {
-        self.api.post(&self.path("/commands"), &command.into_body()).await.map(drop)
+        let is_resumed = command == Command::Resume;
+        self.api.post(&self.path("/commands"), &command.into_body()).await?;
+        if is_resumed {
+            self.is_resumed.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// The run as `GET /api/v1/runs/{id}` shows it: status, outputs, nodes.

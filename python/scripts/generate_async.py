@@ -39,9 +39,7 @@ WORDS = {
     r"\bfor event in self\._transport\.follow\(": "async for event in self._transport.follow(",
 }
 ALWAYS_ASYNC = {"__aenter__", "__aexit__"}
-HEAD = (
-    "# Made by python/scripts/generate_async.py from the file of the same name in _sync: change that one.\n"
-)
+HEAD = "# Made by python/scripts/generate_async.py from the file of the same name in _sync: change that one.\n"
 
 
 def generated(source: str) -> str:

@@ -46,7 +46,7 @@ async fn a_run_that_waits_goes_on_from_its_snapshot_in_another_engine() {
     let pause = run.pauses().await.unwrap()[0]["pause_id"].as_str().expect("a pause has an id").to_owned();
     run.answer(&pause, &json!({"input": 17})).await.expect("the answer fits");
     until(&run, "graph_run_succeeded").await;
-    assert_eq!(run.show().await.unwrap()["outputs"]["given"], 17);
+    assert_eq!(run.show().await.unwrap()["outputs"]["given"], "17");
     second.stop().await;
 }
 
@@ -81,7 +81,7 @@ async fn the_result_of_a_run_is_its_outcome_or_its_pauses() {
     let Outcome::Succeeded { outputs, .. } = run.result().await.expect("it ends") else {
         panic!("the answered pause is told again")
     };
-    assert_eq!(outputs["given"], 3);
+    assert_eq!(outputs["given"], "3");
     engine.stop().await;
 }
 
@@ -104,6 +104,23 @@ async fn events_are_a_stream_that_begins_at_the_first_one_and_ends_after_the_las
     let document = greeted.expect("the node has an end").document(Times::Iso);
     assert_eq!(document["data"]["node_run_result"]["outputs"]["output"], "Good morning, Ada");
     assert!(document["data"]["start_at"].as_str().is_some_and(|at| at.ends_with('Z')), "{document}");
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_result_after_a_command_to_resume_is_the_end() {
+    let engine = engine().await;
+    for _ in 0..10 {
+        let pause = json!([{"after": "start", "command": "pause"}]);
+        let inputs = Inputs::new().input("name", "Ada").field("commands", pause);
+        let run = engine.run(GREET, inputs).await.expect("the run starts");
+        let Outcome::Paused { pauses, .. } = run.result().await.expect("it waits") else {
+            panic!("no pause")
+        };
+        assert!(pauses.is_empty(), "{pauses:?}");
+        run.send(Command::Resume).await.expect("it can be resumed");
+        assert!(matches!(run.result().await.expect("it ends"), Outcome::Succeeded { .. }));
+    }
     engine.stop().await;
 }
 

@@ -6,9 +6,7 @@ from typing import Any, Literal, final
 def version() -> str:
     """The version of the package."""
 
-def log(
-    level: str = "info", format: Literal["auto", "text", "json"] = "auto"  # noqa: A002
-) -> None:
+def log(level: str = "info", format: Literal["auto", "text", "json"] = "auto") -> None:
     """Starts the log of the engine's own lines on standard error. Without this only warnings and errors are written.
 
     `level` is `off`, `error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,tidemill_worker=debug`.

@@ -30,6 +30,7 @@ class Closable(Protocol):
 
     def _close_at_exit(self) -> list[threading.Thread]:
         """Closes at once; returns the threads that end soon."""
+        ...
 
 
 _lock = threading.Lock()

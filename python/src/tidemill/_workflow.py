@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 #: A path, the text of a file (YAML or JSON), or a mapping: an export of Dify, or a bare graph with `nodes` and `edges`.
-Workflow = Union[str, os.PathLike[str], Mapping[str, Any]]
+Workflow = str | os.PathLike[str] | Mapping[str, Any]
 
 
 def text_of(workflow: Workflow) -> str:

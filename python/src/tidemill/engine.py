@@ -344,4 +344,3 @@ async def _ready(loop: Loop, when_ready: Callable[[Callable[[], None]], None]) -
 
     when_ready(wake)
     await future
-

@@ -147,7 +147,7 @@ class NodeContext:
         return self._call.render(text)
 
     def get(self, selector: str | Sequence[str]) -> Any:
-        """The value of a selector (`"node.name"`, or a list); `None` for one that the configuration does not mention."""
+        """The value of a selector (`"node.name"`, or a list); `None` if the configuration does not mention it."""
         return self._call.get(selector.split(".") if isinstance(selector, str) else list(selector))
 
     def emit(self, text: str, output: str = "text", *, final: bool = False) -> None:

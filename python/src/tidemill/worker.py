@@ -64,9 +64,9 @@ class Worker:
 
     def node(
         self,
-        type: str | None = None,  # noqa: A002
+        type: str | None = None,
         *,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,
         provider: str | None = None,
     ) -> Callable[[Function], Function]:
         """Registers a function for all nodes of a type, for the node with an id, or for the tools of a provider.

@@ -48,6 +48,8 @@ pub(super) async fn an_entry_is_replaced_only_at_the_expected_version(s: Subject
     let changed = fields(&[("kind", "anthropic")]);
     let put = |expected| PutEntry { kind: PROVIDER, id, fields: &changed, expected, make_default: false };
     same("it exists", s.store.put_entry(put(Expected::Absent)).await?, EntryPut::Differs)?;
+    let of_worker = Jobs::put_call(&*s.store, put(Expected::Absent)).await?;
+    same("it exists for workers, too", of_worker, EntryPut::Differs)?;
     let later = Expected::Version(first + 100);
     same("not as this version", s.store.put_entry(put(later)).await?, EntryPut::Differs)?;
     same("nothing has changed", s.kept().await?, before)?;

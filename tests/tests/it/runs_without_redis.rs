@@ -134,7 +134,7 @@ async fn a_kept_run_waits_again_when_it_goes_on_and_a_fleet_takes_it_too() {
     let path = format!("/api/v1/runs/{run}/pauses/{}/answer", pauses[0]["pause_id"].as_str().expect("an id"));
     let answered = client.post(&path, &json!({"input": 5})).await;
     assert!(answered.status < 300, "{}", answered.text);
-    assert_eq!(client.ended(run).await["outputs"]["given"], 5);
+    assert_eq!(client.ended(run).await["outputs"]["given"], "5");
 }
 
 #[test]

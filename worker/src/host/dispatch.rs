@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
+use serde_json::Value as Json;
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
-use tidemill_common::graph::Node;
+use tidemill_common::graph::{GraphHash, Node};
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::value::JsonMap;
 
 use crate::attempt::execute::Doing;
 use crate::attempt::journal::Journal;
 use crate::attempt::variables::JobVariables;
-use crate::host::configs::Configs;
+use crate::host::configs::{Configs, NodeConfigs};
 use crate::host::given::Given;
 use crate::host::listen::{End, Said, follow};
 use crate::host::pauses::Questions;
@@ -49,19 +50,18 @@ async fn attempt(
     variables: &JobVariables,
     journal: &Journal,
 ) -> Result<Box<NodeResult>, Box<NodeResult>> {
-    let config =
-        config(doing, node, variables).await.map_err(|failure| Box::new(NodeResult::failed(failure)))?;
-    let mut given = Given::of(node, &config, variables, doing.options)?;
-    let mut call = call(doing, node, config, &given);
+    let configs = configs(doing, variables).await.map_err(|failure| Box::new(NodeResult::failed(failure)))?;
+    let nothing = JsonMap::new();
+    let config = configs.get(node.id.as_str()).unwrap_or(&nothing);
+    let mut given = Given::of(node, config, variables, doing.options)?;
     let questions = Questions { journal, node, options: doing.options, key: KEY };
     let mut answers = questions.answered().await;
     let on_piece = &|output: &str, text: &str| doing.progress.lock().push_to(output, text);
     let bytes_max = (doing.handle.core.settings.value_bytes_max, "run.value_bytes_max");
     loop {
-        call.answer = answers.last().cloned();
-        call.answers.clone_from(&answers);
+        let call = call(doing, node, config, &given, &answers);
         let mut said = Said::new(bytes_max, on_piece);
-        let (message, schema) = match follow(executor, call.clone(), &mut said).await {
+        let (message, schema) = match follow(executor, call, &mut said).await {
             End::Succeeded(done) => {
                 let (result, asked) = (std::mem::take(&mut given.result), given.asked.take());
                 return Ok(Box::new(outcome::result(node, result, done, &said, asked)));
@@ -77,23 +77,22 @@ async fn attempt(
     }
 }
 
-/// The node's data, from memory or from the stored document.
-async fn config(doing: Doing<'_>, node: &Node, variables: &JobVariables) -> Result<JsonMap, NodeFailure> {
+/// The data of the workflow's nodes, from memory or from the stored document.
+async fn configs(doing: Doing<'_>, variables: &JobVariables) -> Result<Arc<Configs>, NodeFailure> {
     let (core, hash) = (&doing.handle.core, &variables.graph().hash);
-    let known = match core.configs.find(hash) {
-        Some(known) => known,
+    match core.configs.find(hash) {
+        Some(known) => Ok(known),
         None => {
             let text = core.workflows.document(doing.handle.place.shard, hash).await?;
-            read(core.configs.clone(), hash.clone(), text).await?
+            read(core.configs.clone(), hash.clone(), text).await
         }
-    };
-    Ok(known.get(node.id.as_str()).cloned().unwrap_or_default())
+    }
 }
 
 /// Reads a document on a thread of its own, because it may be large.
 async fn read(
-    configs: Arc<crate::host::configs::NodeConfigs>,
-    hash: tidemill_common::graph::GraphHash,
+    configs: Arc<NodeConfigs>,
+    hash: GraphHash,
     text: Arc<str>,
 ) -> Result<Arc<Configs>, NodeFailure> {
     let read = tokio::task::spawn_blocking(move || configs.read(&hash, &text)).await;
@@ -103,7 +102,7 @@ async fn read(
     })
 }
 
-fn call(doing: Doing<'_>, node: &Node, config: JsonMap, given: &Given) -> NodeCall {
+fn call(doing: Doing<'_>, node: &Node, config: &JsonMap, given: &Given, answers: &[Json]) -> NodeCall {
     NodeCall {
         run: doing.name.run.to_string(),
         execution: doing.name.execution.to_string(),
@@ -112,10 +111,11 @@ fn call(doing: Doing<'_>, node: &Node, config: JsonMap, given: &Given) -> NodeCa
         node: node.id.as_str().to_owned(),
         node_type: node.kind.wire().to_owned(),
         title: node.title.clone(),
-        config,
+        config: config.clone(),
         inputs: given.inputs.clone(),
         messages: given.messages.clone(),
+        answer: answers.last().cloned(),
+        answers: answers.to_vec(),
         values: given.values.clone(),
-        ..NodeCall::default()
     }
 }

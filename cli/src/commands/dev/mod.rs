@@ -52,6 +52,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
         redis: arguments.redis.as_deref(),
         listen: arguments.listen.as_deref(),
         workers: usize::from(arguments.workers),
+        is_guest: false,
         models: &arguments.models,
         log_level: "warn",
     };

@@ -133,6 +133,7 @@ async fn on_redis(
         redis: Some(redis),
         listen: Some("127.0.0.1:0"),
         workers: 1,
+        is_guest: true,
         models: &arguments.models,
         log_level: "error",
     };

@@ -1,4 +1,4 @@
-"""Clients of Tidemill's API: `Client`, and `AsyncClient` for asyncio and trio. They need no native code."""
+"""Clients of Tidemill's API: `Client`, and `AsyncClient` for asyncio. They need no native code."""
 
 from __future__ import annotations
 

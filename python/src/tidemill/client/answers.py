@@ -25,9 +25,7 @@ def value_of(request: Request, status: int, body: bytes) -> Any:
         raise UnreadableAnswer(f"{request.name}: {foreign(status, body)}") from error
 
 
-def error_of(
-    request: Request, status: int, headers: Mapping[str, str], body: bytes, now: datetime
-) -> ClientError:
+def error_of(request: Request, status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> ClientError:
     """Return the error that an answer with another status than 2xx means."""
     details: dict[str, Any]
     try:

@@ -74,7 +74,5 @@ class Attempts:
 
 def failure_of(error: httpx.TransportError) -> Failure:
     """Return whether the request may have reached the server."""
-    is_unsent = isinstance(
-        error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
-    )
+    is_unsent = isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError))
     return Failure.UNSENT if is_unsent else Failure.LOST

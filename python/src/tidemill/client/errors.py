@@ -44,8 +44,14 @@ class ApiError(ClientError, Refused):
         """Method and path of the request."""
 
     def __str__(self) -> str:
-        where = f" ({self.request}: {self.status})" if self.request else f" ({self.status})"
-        return f"{Refused.__str__(self)}{where}"
+        where = f"{self.request}: " if self.request else ""
+        problems = [f"\n  {_problem(one)}" for one in self.diagnostics] if len(self.diagnostics) > 1 else []
+        return f"{self.message} ({where}{self.status} {self.code}){''.join(problems)}"
+
+
+def _problem(diagnostic: Mapping[str, Any]) -> str:
+    line = diagnostic.get("line")
+    return f"line {line}: {diagnostic.get('message')}" if line else str(diagnostic.get("message"))
 
 
 class InvalidRequest(ApiError):
@@ -126,9 +132,7 @@ class Unreachable(ClientError):
 class StreamLost(ClientError):
     """The events of a run could not be continued. Follow the run again after `position` when the server is back."""
 
-    def __init__(
-        self, message: str, *, run_id: str = "", position: str | None = None, attempts: int = 0
-    ) -> None:
+    def __init__(self, message: str, *, run_id: str = "", position: str | None = None, attempts: int = 0) -> None:
         super().__init__(message)
         self.run_id = run_id
         self.position = position

@@ -36,6 +36,12 @@ class Event:
     """The place after this event, for `events(after=…)`, also in another process."""
 
     @property
+    def node_id(self) -> str | None:
+        """The node of the event; `None` for events of the run."""
+        node: str | None = self.data.get("node_id")
+        return node
+
+    @property
     def is_last(self) -> bool:
         """Whether the run has ended with this event."""
         return self.type in ENDINGS

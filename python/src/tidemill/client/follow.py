@@ -8,10 +8,10 @@ comes twice.
 from __future__ import annotations
 
 import json
-import time
+import time as clock
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 from tidemill.client.errors import ApiError, StreamLost, UnreadableAnswer
 from tidemill.client.events import OVER, PAUSED, RESET, Event
@@ -134,17 +134,19 @@ class Follow:
         if frame.event == RESET:
             self._at = Position()
             return Event(RESET, run_id=self.run_id)
-        envelope: dict[str, Any] = json.loads(frame.data)
+        parsed: object = json.loads(frame.data)
+        if not isinstance(parsed, dict):
+            raise ValueError("an event is not an object")
+        envelope = cast("dict[str, Any]", parsed)
         if "seq" not in envelope:
             self._without_number(envelope)
             return None
-        seq = int(envelope["seq"])
+        kind, seq, time = str(envelope["type"]), int(envelope["seq"]), envelope.get("ts", 0) / 1000
         is_known = seq <= self._at.seq
         self._at = Position(frame.id or self._at.entry, max(seq, self._at.seq))
         if is_known:
             return None
-        time = envelope.get("ts", 0) / 1000
-        return Event(envelope["type"], envelope.get("data") or {}, seq, time, self.run_id, self.position)
+        return Event(kind, envelope.get("data") or {}, seq, time, self.run_id, self.position)
 
     def _without_number(self, envelope: dict[str, Any]) -> None:
         """Raise the error that a stream ends with. Other frames without a number are of a newer server: pass over."""
@@ -171,7 +173,7 @@ class Follow:
 
     def refused(self, error: ApiError, chance: float) -> Next:
         """Decide after a refusal. Raises it unless another attempt may help."""
-        if error.status not in OF_STATUS and error.status != 500:
+        if error.status not in OF_STATUS:
             raise error
         return self.broken(error, chance, error.retry_after)
 
@@ -195,7 +197,7 @@ def left(deadline: float | None) -> float:
     """The seconds until a deadline, a time of `time.monotonic`. Raises `TimeoutError` after it."""
     if deadline is None:
         return float("inf")
-    rest = deadline - time.monotonic()
+    rest = deadline - clock.monotonic()
     if rest <= 0:
         raise TimeoutError("the run has not ended within the timeout; it goes on")
     return rest

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 def outputs_of(event: Event) -> dict[str, Any]:
     """Return the outputs in the last event of a run. Raises `RunFailed` or `RunStopped`."""
     data = event.data
-    return _outputs(
-        event.run_id, ENDINGS[event.type], data.get("error") or data.get("reason"), data.get("outputs")
-    )
+    return _outputs(event.run_id, ENDINGS[event.type], data.get("error") or data.get("reason"), data.get("outputs"))
 
 
 def outputs_of_run(run: Run) -> dict[str, Any]:

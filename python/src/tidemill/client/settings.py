@@ -7,12 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
+import httpx
+
 from tidemill.client.follow import STREAMS
 from tidemill.client.retries import REQUESTS, Retries
 from tidemill.client.sse import FRAME_BYTES_MAX
 
 URL = "http://127.0.0.1:8700"
 """Where a scheduler listens unless its settings say otherwise."""
+
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+"""Of the pool of a client: each stream holds a connection, so their number has no bound."""
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,7 @@ class Reader:
     def _hold(self, count: int) -> None:
         self._held += count
         if self._held > self._bytes_max:
-            raise FrameTooLarge(
-                f"a frame of the stream has more than {self._bytes_max} bytes (frame_bytes_max)"
-            )
+            raise FrameTooLarge(f"a frame of the stream has more than {self._bytes_max} bytes (frame_bytes_max)")
 
     def _line(self, line: bytes) -> list[Frame]:
         if self._is_first:

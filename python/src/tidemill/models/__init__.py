@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 01756e76169b23807af5e86af049d29de453d3da95c2ff04d8963e90db2a2520
-Rest: f5aab68116f6ce04268cca628cefa53d9d47521ed7af82a49a27d2dfbe125879
+Document: 1a36364e6216d401282de89a8789372123a379fc254e94a7cf0de89de13261db
+Rest: bc7150e8837b827b789c31793627e73358f540758e5d8fee47a0ebb38ffa4bf3
 """
 
 from __future__ import annotations
@@ -373,6 +373,14 @@ class Pause(TypedDict):
     options: NotRequired[Any]
     timeout_ms: NotRequired[int | None]
     on_timeout: NotRequired[Any]
+    timeout_s: NotRequired[float]
+    message: NotRequired[str]
+    simple: NotRequired[bool]
+    risk: NotRequired[Any]
+    reason: NotRequired[Any]
+    input: NotRequired[Any]
+    arguments: NotRequired[Any]
+    interaction_type: NotRequired[str]
 
 
 class Pauses(TypedDict):

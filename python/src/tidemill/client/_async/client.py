@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from tidemill._workflow import Workflow
-from tidemill.client._async.resources import (
-    AsyncApps,
-    AsyncDead,
-    AsyncEntries,
-    AsyncFiles,
-    AsyncKeys,
-    AsyncKnowledge,
-)
+from tidemill.client._async.resources import AsyncApps, AsyncDead, AsyncEntries, AsyncFiles, AsyncKeys, AsyncKnowledge
 from tidemill.client._async.run import AsyncRemoteRun
 from tidemill.client._async.transport import AsyncTransport
 from tidemill.client.operations import fleet, runs

@@ -14,12 +14,12 @@ import httpx
 
 from tidemill.client.answers import error_of
 from tidemill.client.attempts import Attempts, Done
-from tidemill.client.errors import ApiError
+from tidemill.client.errors import ApiError, Unavailable, Unreachable
 from tidemill.client.events import Event
 from tidemill.client.follow import Follow, Next, Step, left
 from tidemill.client.operations import runs
 from tidemill.client.request import Operation, Pages, Request
-from tidemill.client.settings import Settings
+from tidemill.client.settings import LIMITS, Settings
 from tidemill.client.store import Store
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class AsyncTransport:
     def __init__(self, settings: Settings, http: httpx.AsyncClient | None) -> None:
         self.settings = settings
         self._is_own = http is None
-        self._http = http or httpx.AsyncClient(timeout=settings.timeout)
+        self._http = http or httpx.AsyncClient(timeout=settings.timeout, limits=LIMITS)
 
     async def close(self) -> None:
         """Close the connections, unless the caller made the pool."""
@@ -67,8 +67,10 @@ class AsyncTransport:
                 outcome = again
             await anyio.sleep(outcome.pause)
 
-    def _built(self, request: Request, timeout: float | None = None) -> httpx.Request:
+    def _built(self, request: Request, silence: float | None = None) -> httpx.Request:
+        """The request with the key; `silence` is the longest wait for its next byte."""
         settings = self.settings
+        silence = silence or settings.timeout
         content = request.content() if request.content else None
         return self._http.build_request(
             request.method,
@@ -76,7 +78,7 @@ class AsyncTransport:
             params=dict(request.query),
             headers=settings.headers(request.headers),
             content=content if content is None or isinstance(content, bytes) else _in_threads(content),
-            timeout=httpx.Timeout(settings.timeout, read=timeout or settings.timeout),
+            timeout=httpx.Timeout(min(settings.timeout, silence), read=silence),
         )
 
     async def follow(self, follow: Follow, deadline: float | None = None) -> AsyncIterator[Event]:
@@ -107,8 +109,12 @@ class AsyncTransport:
                 left(deadline)
                 step = follow.broken(error, random())
             if step.step is Step.LOOK:
-                run = await self.do(runs.show(follow.run_id))
-                step = follow.looked(run["status"], random())
+                try:
+                    run = await self.do(runs.show(follow.run_id))
+                except (Unreachable, Unavailable) as error:
+                    step = follow.broken(error, random())
+                else:
+                    step = follow.looked(run["status"], random())
             if step.step is Step.DONE:
                 return
             await anyio.sleep(min(step.pause, left(deadline)))

@@ -125,8 +125,6 @@ class RemoteRun:
         """Return the runtime values of the run's steps."""
         return self._transport.do(runs.runtime(self.id))
 
-    def history(
-        self, *, start: int = 0, limit: int = 100, view: str | None = None, errors: bool = False
-    ) -> History:
+    def history(self, *, start: int = 0, limit: int = 100, view: str | None = None, errors: bool = False) -> History:
         """Return a page of the history, whole or in a view (`lp`, `cx`, `se`)."""
         return self._transport.do(runs.history(self.id, start, limit, view, errors))

@@ -13,12 +13,12 @@ import httpx
 
 from tidemill.client.answers import error_of
 from tidemill.client.attempts import Attempts, Done
-from tidemill.client.errors import ApiError
+from tidemill.client.errors import ApiError, Unavailable, Unreachable
 from tidemill.client.events import Event
 from tidemill.client.follow import Follow, Next, Step, left
 from tidemill.client.operations import runs
 from tidemill.client.request import Operation, Pages, Request
-from tidemill.client.settings import Settings
+from tidemill.client.settings import LIMITS, Settings
 from tidemill.client.store import Store
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class Transport:
     def __init__(self, settings: Settings, http: httpx.Client | None) -> None:
         self.settings = settings
         self._is_own = http is None
-        self._http = http or httpx.Client(timeout=settings.timeout)
+        self._http = http or httpx.Client(timeout=settings.timeout, limits=LIMITS)
 
     def close(self) -> None:
         """Close the connections, unless the caller made the pool."""
@@ -65,15 +65,17 @@ class Transport:
                 outcome = again
             time.sleep(outcome.pause)
 
-    def _built(self, request: Request, timeout: float | None = None) -> httpx.Request:
+    def _built(self, request: Request, silence: float | None = None) -> httpx.Request:
+        """The request with the key; `silence` is the longest wait for its next byte."""
         settings = self.settings
+        silence = silence or settings.timeout
         return self._http.build_request(
             request.method,
             settings.address(request.path),
             params=dict(request.query),
             headers=settings.headers(request.headers),
             content=request.content() if request.content else None,
-            timeout=httpx.Timeout(settings.timeout, read=timeout or settings.timeout),
+            timeout=httpx.Timeout(min(settings.timeout, silence), read=silence),
         )
 
     def follow(self, follow: Follow, deadline: float | None = None) -> Iterator[Event]:
@@ -103,8 +105,12 @@ class Transport:
                 left(deadline)
                 step = follow.broken(error, random())
             if step.step is Step.LOOK:
-                run = self.do(runs.show(follow.run_id))
-                step = follow.looked(run["status"], random())
+                try:
+                    run = self.do(runs.show(follow.run_id))
+                except (Unreachable, Unavailable) as error:
+                    step = follow.broken(error, random())
+                else:
+                    step = follow.looked(run["status"], random())
             if step.step is Step.DONE:
                 return
             time.sleep(min(step.pause, left(deadline)))

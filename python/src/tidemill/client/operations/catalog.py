@@ -31,9 +31,7 @@ def add(kind: str, entry: str, fields: Mapping[str, Any]) -> Operation[Entry]:
 def put(kind: str, entry: str, fields: Mapping[str, Any]) -> Operation[Entry]:
     """Create or replace an entry. With `version` among the fields it must still be that version."""
     has_version = "version" in fields
-    return send(
-        "PUT", whole, kind, entry, body=dict(fields), repeat=Repeat.REFUSED if has_version else Repeat.ANY
-    )
+    return send("PUT", whole, kind, entry, body=dict(fields), repeat=Repeat.REFUSED if has_version else Repeat.ANY)
 
 
 def remove(kind: str, entry: str, force: bool) -> Operation[None]:

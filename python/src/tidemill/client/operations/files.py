@@ -46,7 +46,9 @@ def _body(source: Source) -> tuple[Content, int | None, str, Repeat]:
         place = Path(source)
         return (lambda: _pieces(place)), place.stat().st_size, place.name, Repeat.ANY
     file = source
-    name = os.path.basename(str(getattr(file, "name", "")))
+    # Of a file that was opened by its number, `name` is the number.
+    called = getattr(file, "name", "")
+    name = os.path.basename(called) if isinstance(called, str) else ""
     if not file.seekable():
         return (lambda: _rest(file)), None, name, Repeat.UNSENT
     start = file.tell()
@@ -80,9 +82,7 @@ def address(base: str, file: str | Mapping[str, Any]) -> str:
     """
     url = file if isinstance(file, str) else file.get("url") or file.get("remote_url")
     if not url or not isinstance(url, str):
-        raise ValueError(
-            "this file has no url; files that nodes made get one in the answers of /v1 (docs/api.md)"
-        )
+        raise ValueError("this file has no url; files that nodes made get one in the answers of /v1 (docs/api.md)")
     whole_url = urljoin(base + "/", url)
     if urlsplit(whole_url).scheme not in {"http", "https"}:
         raise ValueError(f"{whole_url} is not an http address")
