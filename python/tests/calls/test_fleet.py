@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from calls.greet import Greet, workflow
 
+from calls.greet import Greet, workflow
 from tidemill import Client, RunFailed, TidemillError, Worker
 
 from fleet import Fleet
