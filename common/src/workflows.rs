@@ -49,6 +49,8 @@ pub struct Workflows {
     key: Option<SealingKey>,
     shows_secrets: bool,
     on_worker: Option<OnWorker>,
+    /// The only queues that have workers; empty: any queue may have one.
+    queues: Vec<Arc<str>>,
     cache: Mutex<Cache>,
 }
 
@@ -75,13 +77,19 @@ struct CacheEntry {
 impl Workflows {
     /// An empty cache. `key` opens the secrets of documents; `shows_secrets` is [`Graph::showing`]'s.
     pub fn new(key: Option<SealingKey>, shows_secrets: bool) -> Self {
-        Self { key, shows_secrets, on_worker: None, cache: Mutex::default() }
+        Self { key, shows_secrets, on_worker: None, queues: Vec::new(), cache: Mutex::default() }
     }
 
     /// Lets workers run the nodes for which this returns true, as `runs_on: worker` in the file does.
     #[must_use]
     pub fn with_on_worker(self, on_worker: Option<OnWorker>) -> Self {
         Self { on_worker, ..self }
+    }
+
+    /// Names the only queues that have workers, for a process without a fleet. Nodes of other queues run in the first one.
+    #[must_use]
+    pub fn with_queues(self, queues: Vec<Arc<str>>) -> Self {
+        Self { queues, ..self }
     }
 
     /// The key that seals and opens the secrets of documents.
@@ -152,6 +160,11 @@ impl Workflows {
         if let Some(on_worker) = &self.on_worker {
             for node in &mut graph.nodes {
                 node.settings.on_worker |= on_worker(node);
+            }
+        }
+        if let Some(first) = self.queues.first() {
+            for node in graph.nodes.iter_mut().filter(|node| !self.queues.contains(&node.settings.queue)) {
+                node.settings.queue = first.clone();
             }
         }
         Workflow { graph: Arc::new(graph.showing(self.shows_secrets)), document: text, description, options }

@@ -3,8 +3,13 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode, header};
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 use http_body_util::BodyExt;
 use serde_json::Value as Json;
+use tidemill_common::ids::RunId;
+use tidemill_scheduler::api::native::events;
+use tidemill_scheduler::api::{ApiState, router};
 use tower::ServiceExt;
 
 use crate::error::EmbedError;
@@ -12,14 +17,25 @@ use crate::error::EmbedError;
 /// The API of an engine.
 #[derive(Clone)]
 pub(crate) struct Api {
+    state: ApiState,
     router: Router,
     /// The admin key; known to this process only.
     key: String,
 }
 
 impl Api {
-    pub(crate) fn new(router: Router, key: String) -> Self {
-        Self { router, key }
+    pub(crate) fn new(state: ApiState, key: String) -> Self {
+        Self { router: router(state.clone()), state, key }
+    }
+
+    /// The events of a run, without the way over text.
+    pub(crate) async fn events(&self, run: RunId) -> Result<BoxStream<'static, Json>, EmbedError> {
+        let values = events::values(&self.state, run).await.map_err(|error| EmbedError::Refused {
+            code: error.code().to_owned(),
+            message: error.message().to_owned(),
+            diagnostics: Vec::new(),
+        })?;
+        Ok(values.boxed())
     }
 
     pub(crate) fn router(&self) -> Router {

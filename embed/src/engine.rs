@@ -14,6 +14,7 @@ use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::telemetry;
 use tidemill_common::workflows::OnWorker;
 use tidemill_scheduler::parts::{Parts, Stores};
+use tidemill_scheduler::workflows::Workflows;
 use tidemill_worker::Worker;
 use tidemill_worker::host::Hosts;
 use tokio::task::JoinHandle;
@@ -75,7 +76,8 @@ impl Engine {
         let memory = MemoryStore::bounded(clock, SHARDS, inbox_max, queue_max);
         let store = Arc::new(memory.clone());
         let stores = Stores { api: store.clone(), shards: store.clone(), leases: store.clone() };
-        let parts = Parts::start_hosting(&settings, stores, telemetry::start_metrics(), hook(&hosts)).await?;
+        let workflows = workflows(&settings, &hosts);
+        let parts = Parts::start_with(&settings, stores, telemetry::start_metrics(), workflows).await?;
         let worker = match tidemill_worker::start_alone(&settings, store, hosts).await {
             Ok(worker) => worker,
             Err(error) => {
@@ -87,7 +89,7 @@ impl Engine {
         for lack in &lacks {
             tracing::warn!("nodes cannot run in this engine: {lack}");
         }
-        let api = Api::new(tidemill_scheduler::api::router(parts.state.clone()), key);
+        let api = Api::new(parts.state.clone(), key);
         let held = Held::new();
         let forgetting = forgetting::start(held.clone(), memory, ended_runs_max);
         let grace = Duration::from_secs(settings.worker.grace_seconds);
@@ -222,10 +224,14 @@ fn prepare(settings: &mut Config, key: &str) -> Result<Option<TempDir>, EmbedErr
     Ok(Some(folder))
 }
 
-/// Names the nodes that the host executes, so that the engine does not evaluate them itself.
-fn hook(hosts: &Hosts) -> Option<OnWorker> {
-    let hosts = (!hosts.is_empty()).then(|| hosts.clone())?;
-    Some(Arc::new(move |node: &Node| hosts.takes(node)))
+/// The cache of workflows. Nodes that the host executes are not evaluated by the engine, and those of a queue that this
+/// process does not serve run in its first one: there is no other worker.
+fn workflows(settings: &Config, hosts: &Hosts) -> Workflows {
+    let own = settings.worker.queues.iter().map(String::as_str);
+    let queues = own.chain(hosts.queues()).map(Into::into).collect();
+    let known = Workflows::new(settings, settings.scheduler.sealing_key()).with_queues(queues);
+    let hosts = (!hosts.is_empty()).then(|| hosts.clone());
+    known.with_on_worker(hosts.map(|hosts| Arc::new(move |node: &Node| hosts.takes(node)) as OnWorker))
 }
 
 fn read(answer: &[u8]) -> Result<Json, EmbedError> {

@@ -65,6 +65,13 @@ impl Held {
     }
 }
 
+impl Hold {
+    /// The run that is held.
+    pub(crate) fn run(&self) -> RunId {
+        self.run
+    }
+}
+
 impl Clone for Hold {
     fn clone(&self) -> Self {
         self.held.hold(self.run)

@@ -76,8 +76,7 @@ impl Run {
     /// # Errors
     /// [`EmbedError::Refused`] when the engine no longer has the run.
     pub async fn events(&self) -> Result<EventStream, EmbedError> {
-        let answer = self.api.open(Method::GET, &self.path("/events"), Vec::new()).await?;
-        Ok(EventStream::new(answer.into_body(), self.hold.clone()))
+        Ok(EventStream::new(self.api.events(self.hold.run()).await?, self.hold.clone()))
     }
 
     /// Waits until the run has ended, or waits for an answer or a command itself.

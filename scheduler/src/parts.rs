@@ -79,14 +79,28 @@ impl Parts {
         metrics: PrometheusHandle,
         on_worker: Option<OnWorker>,
     ) -> Result<Self, StartError> {
+        let workflows = Workflows::new(config, config.scheduler.sealing_key()).with_on_worker(on_worker);
+        Self::start_with(config, stores, metrics, workflows).await
+    }
+
+    /// As [`Self::start`], with a cache of workflows that the caller has set up. It has the key that seals secrets.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_with(
+        config: &Config,
+        stores: Stores,
+        metrics: PrometheusHandle,
+        workflows: Workflows,
+    ) -> Result<Self, StartError> {
         let id: Arc<str> = new_id().into();
         let liveness = Arc::new(Liveness::default());
         let (stop, stopped) = watch::channel(false);
         let (stage, stages) = watch::channel(Stage::Serving);
         let (lease_ms, renew_ms) = (config.scheduler.shard_lease_ms, config.scheduler.shard_renew_ms);
         let lease = Arc::new(Lease::new(id.clone(), lease_ms, renew_ms));
-        let key = config.scheduler.sealing_key();
-        let workflows = Arc::new(Workflows::new(config, key.clone()).with_on_worker(on_worker));
+        let workflows = Arc::new(workflows);
+        let key = workflows.key().cloned();
         let sealing = Sealing::new(key.clone());
         begin_sealing(&sealing, &*stores.shards, &id, Duration::from_millis(lease_ms)).await;
         let ordered = Arc::new(Notify::new());

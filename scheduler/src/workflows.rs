@@ -81,6 +81,17 @@ impl Workflows {
         Self { known: self.known.with_on_worker(on_worker), ..self }
     }
 
+    /// The key that seals and opens the secrets of workflows.
+    pub fn key(&self) -> Option<&SealingKey> {
+        self.known.key()
+    }
+
+    /// Names the only queues that have workers. Nodes of other queues run in the first one.
+    #[must_use]
+    pub fn with_queues(self, queues: Vec<Arc<str>>) -> Self {
+        Self { known: self.known.with_queues(queues), ..self }
+    }
+
     /// Reads a workflow file. Also returns the warnings. It is slow: do not call it on an async thread.
     ///
     /// # Errors

@@ -45,3 +45,21 @@ async fn a_pure_node_is_executed_by_the_host_that_registered_for_it() {
         engine.stop().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_a_queue_runs_here_whether_the_host_serves_that_queue_or_not() {
+    let file = GREET.replace("title: Greet,", "title: Greet, tidemill: {queue: gpu, runs_on: worker},");
+    for (hosts, expected) in [
+        (Hosts::default(), "Good morning, Ada"),
+        (Hosts::default().queue("gpu", Arc::new(Loud)), "template-transform SAYS ADA"),
+    ] {
+        let engine =
+            Engine::create(EngineConfig { hosts, ..EngineConfig::default() }).await.expect("it starts");
+        let run = engine.run(&file, Inputs::new().input("name", "Ada")).await.expect("the run starts");
+        let Outcome::Succeeded { outputs, .. } = run.result().await.expect("it ends") else {
+            panic!("it fails")
+        };
+        assert_eq!(outputs["text"], expected);
+        engine.stop().await;
+    }
+}

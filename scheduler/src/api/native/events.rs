@@ -1,13 +1,14 @@
 //! `GET /api/v1/runs/{id}/events`: the engine's own events, live or afterwards.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
-use serde_json::json;
+use futures_util::{Stream, StreamExt};
+use serde_json::{Value as Json, json};
 use tidemill_common::graph::{Graph, GraphHash};
 use tidemill_common::ids::RunId;
 use tidemill_common::wire::entry::EventEntry;
@@ -47,27 +48,33 @@ pub async fn follow(
         Some("step") => true,
         Some(_) => return Err(ApiError::invalid_param("dialect must be step, or absent")),
     };
-    let mut follower = Follower::new(&state, run, after);
-    let ((), fields) = tokio::join!(follower.begin(), state.store.run_fields(run));
-    let fields = fields?.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
-    let hash = GraphHash(fields.get("version").map_or("", String::as_str).into());
-    let workflow = state.workflows.of_run(&*state.store, run.shard(), &hash).await?;
-    let stream = EventStream {
-        follower,
-        render: Renderer::new(state.store.clone(), run.shard(), workflow.graph.clone(), &state.config.compat),
-        graph: workflow.graph.clone(),
-        run,
-        follows,
-        frames: VecDeque::new(),
-        dialect: is_step_dialect.then(|| Dialect {
-            app: fields.get("app").cloned().unwrap_or_default(),
-            conversation: fields.get("conversation_id").cloned().unwrap_or_default(),
-        }),
-    };
+    let (mut stream, fields) = EventStream::open(&state, run, after).await?;
+    stream.follows = follows;
+    stream.dialect = is_step_dialect.then(|| Dialect {
+        app: fields.get("app").cloned().unwrap_or_default(),
+        conversation: fields.get("conversation_id").cloned().unwrap_or_default(),
+    });
     Ok(sse::answer(futures_util::stream::unfold(stream, async |mut stream| {
         let frame = stream.next().await?;
         Some((frame, stream))
     })))
+}
+
+/// The events of a run from its first one, as values, for a program that contains the scheduler. The stream ends after the
+/// run's last event, and when the process stops.
+///
+/// # Errors
+/// 404 for an unknown run.
+pub async fn values(
+    state: &ApiState,
+    run: RunId,
+) -> Result<impl Stream<Item = Json> + Send + use<>, ApiError> {
+    let (stream, _) = EventStream::open(state, run, After::Start).await?;
+    let entries = futures_util::stream::unfold(stream, async |mut stream| {
+        let events = stream.next_values().await?;
+        Some((futures_util::stream::iter(events), stream))
+    });
+    Ok(entries.flatten())
 }
 
 struct EventStream {
@@ -88,6 +95,54 @@ struct Dialect {
 }
 
 impl EventStream {
+    /// Opens the events of a run. Also returns the fields of its record.
+    async fn open(
+        state: &ApiState,
+        run: RunId,
+        after: After,
+    ) -> Result<(Self, HashMap<String, String>), ApiError> {
+        let mut follower = Follower::new(state, run, after);
+        let ((), fields) = tokio::join!(follower.begin(), state.store.run_fields(run));
+        let fields = fields?.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
+        let hash = GraphHash(fields.get("version").map_or("", String::as_str).into());
+        let workflow = state.workflows.of_run(&*state.store, run.shard(), &hash).await?;
+        let (store, graph) = (state.store.clone(), workflow.graph.clone());
+        let stream = Self {
+            follower,
+            render: Renderer::new(store, run.shard(), graph.clone(), &state.config.compat),
+            graph,
+            run,
+            follows: true,
+            frames: VecDeque::new(),
+            dialect: None,
+        };
+        Ok((stream, fields))
+    }
+
+    /// The events of the next entry; `None` at the end, and if one cannot be shown.
+    async fn next_values(&mut self) -> Option<Vec<Json>> {
+        loop {
+            let News::Entry(entry) = self.follower.next().await? else { continue };
+            let expanded = self.expand(&entry.events).await;
+            return expanded.inspect_err(|error| self.warn(error)).ok();
+        }
+    }
+
+    async fn expand(&self, entry: &EventEntry) -> Result<Vec<Json>, ApiError> {
+        let mut values = Vec::new();
+        for (event, is_last) in entry.events() {
+            let mut record = event.record(entry.id, is_last)?;
+            self.render.event(&mut record).await?;
+            values.push(envelope(&record, &self.run, &self.graph));
+        }
+        Ok(values)
+    }
+
+    fn warn(&self, error: &ApiError) {
+        let (run, error) = (self.run, error.message());
+        tracing::warn!(%run, error, "event cannot be shown, the stream ends");
+    }
+
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.frames.pop_front() {
@@ -125,10 +180,7 @@ impl EventStream {
         let frames = match entry.events.encoded() {
             Some(frames) => frames,
             None => {
-                let frames = self.encode(&entry.events).await.inspect_err(|error| {
-                    let (run, error) = (self.run, error.message());
-                    tracing::warn!(%run, error, "event cannot be shown, the stream ends");
-                })?;
+                let frames = self.encode(&entry.events).await.inspect_err(|error| self.warn(error))?;
                 entry.events.set_encoded(&frames);
                 frames
             }
