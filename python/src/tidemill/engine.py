@@ -156,7 +156,8 @@ class Engine:
         self._executors.close()
 
     def __enter__(self) -> Engine:
-        return self.start()
+        # It starts with its first run, so that functions can be registered inside the block.
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -166,7 +167,6 @@ class Engine:
     async def __aenter__(self) -> Engine:
         # The loop of the caller is that of calls whose run is not known, too.
         self._executors.loops.use(asyncio.get_running_loop())
-        await asyncio.to_thread(self.start)
         return self
 
     async def __aexit__(
