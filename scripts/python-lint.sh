@@ -5,7 +5,7 @@ set -eu
 
 cd "$(dirname "$0")/.."
 python=$(sh scripts/python-env.sh)
-places='python examples/python bench/peers/embedded.py'
+places='python examples/python bench/peers/embedded.py bench/peers/on_embedded.py'
 config=python/pyproject.toml
 
 # The list of places is split at spaces on purpose.

@@ -17,6 +17,7 @@ import statistics
 from collections.abc import Callable
 
 import tidemill
+
 from measure import IS_QUICK, LONG, TEXT, expect, seconds, tell
 from on_graphon_files import chain
 

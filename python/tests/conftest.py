@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleet import EXAMPLES, Fleet, program
+from fleet import EXAMPLES, PROGRAMS, Fleet
 
 
 @pytest.fixture(autouse=True)
 def _own_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code nodes of embedded engines use the program that cargo has built, not one that is installed."""
-    monkeypatch.setenv("TIDEMILL_CODE_HELPER", str(program("tidemill")))
+    monkeypatch.setenv("TIDEMILL_CODE_HELPER", str(PROGRAMS / "tidemill"))
 
 
 @pytest.fixture(scope="session")

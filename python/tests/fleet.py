@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,7 +49,7 @@ class Process:
     def __init__(
         self,
         name: str,
-        command: list[str | Path],
+        command: Sequence[str | Path],
         folder: Path,
         environment: Mapping[str, str],
     ) -> None:
@@ -142,7 +142,7 @@ class Fleet:
         own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         return {**own, **more}
 
-    def spawn(self, name: str, command: list[str | Path], **environment: str) -> Process:
+    def spawn(self, name: str, command: Sequence[str | Path], **environment: str) -> Process:
         """Starts a process that ends with the fleet."""
         number = sum(process.name.startswith(name) for process in self.processes)
         process = Process(f"{name}-{number}" if number else name, command, self.folder, self.environment(**environment))

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,7 +59,12 @@ async def test_a_client_that_goes_away_stops_its_run() -> None:
     serve = load("serve.py")
     runs = []
     start = serve.engine.run
-    serve.engine.run = lambda *given, **more: runs.append(start(*given, **more)) or runs[-1]
+
+    def noted(*given: Any, **more: Any) -> Any:
+        runs.append(start(*given, **more))
+        return runs[-1]
+
+    serve.engine.run = noted
     async with serve.app.router.lifespan_context(serve.app):
         frames = frames_of(serve.app, {"letter": "How does a tide mill work?"})
         await anext(frames)
@@ -118,7 +123,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-async def frames_of(app: Any, letter: dict[str, str]) -> AsyncIterator[str]:
+async def frames_of(app: Any, letter: dict[str, str]) -> AsyncGenerator[str, None]:
     """Posts a letter to the server in this process, and yields each frame when it is sent.
 
     httpx's transport for such servers collects the whole answer first, so this speaks ASGI.

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use tidemill_common::value::JsonMap;
 use tidemill_worker::host::{Hosts, NodeExecutor};
 
 use super::executor::{Lane, PythonExecutor};
 use super::queue::NativeQueue;
 
-/// One registration: what it is for, the name of that, the number of the function, and whether it runs on a thread.
+/// One registration: what it is for, the name of that, the number of the function, whether it runs on a thread, and for a
+/// Call its manifest, as JSON.
 #[derive(FromPyObject)]
-pub(crate) struct Registration(String, String, usize, bool);
+pub(crate) struct Registration(String, String, usize, bool, Option<String>);
 
 /// Where the functions of one engine or worker run.
 pub(crate) struct Lanes<'py> {
@@ -23,11 +25,11 @@ pub(crate) struct Lanes<'py> {
 /// The table.
 ///
 /// # Errors
-/// `ValueError` for a node type that does not exist, or that only the engine executes.
+/// `ValueError` for a node type that does not exist, or that only the engine executes, and for a manifest that is no object.
 pub(crate) fn hosts(registrations: Vec<Registration>, lanes: Lanes<'_>) -> PyResult<Hosts> {
     let on_loop = Arc::new(lanes.on_loop);
     let mut hosts = Hosts::default();
-    for Registration(kind, name, function, on_thread) in registrations {
+    for Registration(kind, name, function, on_thread, manifest) in registrations {
         let lane =
             if on_thread { Lane::Threads(lanes.threads.0.clone()) } else { Lane::Loop(on_loop.clone()) };
         let executor: Arc<dyn NodeExecutor> = Arc::new(PythonExecutor { function, lane });
@@ -35,10 +37,16 @@ pub(crate) fn hosts(registrations: Vec<Registration>, lanes: Lanes<'_>) -> PyRes
             "id" => hosts.node(&name, executor),
             "provider" => hosts.tool(&name, executor),
             "queue" => hosts.queue(&name, executor),
+            "call" => hosts.call(&name, manifest_of(&name, manifest.as_deref())?, executor),
             _ => hosts.node_type(&name, executor).map_err(wrong)?,
         };
     }
     Ok(hosts)
+}
+
+fn manifest_of(call: &str, text: Option<&str>) -> PyResult<JsonMap> {
+    let read = text.and_then(|text| serde_json::from_str(text).ok());
+    read.ok_or_else(|| PyValueError::new_err(format!("the manifest of the Call {call} is no JSON object")))
 }
 
 /// Checks that a function may be registered for nodes of this type.

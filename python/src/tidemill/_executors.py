@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from tidemill import _native, _process
@@ -48,7 +49,7 @@ class Executors:
     def __init__(self, what: str, threads: int) -> None:
         self._what = what
         self._functions: list[Callable[..., Any]] = []
-        self._registrations: list[tuple[str, str, int, bool]] = []
+        self._registrations: list[tuple[str, str, int, bool, str | None]] = []
         self._started = False
         self.threads = Threads(self._run_on_thread, threads, "tidemill-node")
         self.loops = Loops(self._start_on_loop, "tidemill-loop")
@@ -69,8 +70,16 @@ class Executors:
         _native.check_node_type(str(type))
         return functools.partial(self.add, "type", str(type))
 
-    def add(self, kind: str, name: str, function: Function) -> Function:
-        """Registers a function for a `type`, an `id`, a `provider` or a `queue`."""
+    def calls(self, classes: Iterable[Any]) -> None:
+        """Registers Call classes. Raises `CallStandardError` for one that does not meet the standard."""
+        from tidemill.calls.serve import serve
+
+        # All are checked before the first one is registered.
+        for call, manifest, function in [serve(one) for one in classes]:
+            self.add("call", call, function, json.dumps(manifest))
+
+    def add(self, kind: str, name: str, function: Function, manifest: str | None = None) -> Function:
+        """Registers a function for a `type`, an `id`, a `provider`, a `queue`, or a `call` with its manifest."""
         if self._started:
             raise RuntimeError(f"this {self._what} has started; register functions before its first run")
         if not callable(function):
@@ -80,14 +89,14 @@ class Executors:
         on_thread = not _is_async(function)
         self.has_coroutines = self.has_coroutines or not on_thread
         self._functions.append(function)
-        self._registrations.append((kind, name, len(self._functions) - 1, on_thread))
+        self._registrations.append((kind, name, len(self._functions) - 1, on_thread, manifest))
         return function
 
-    def start(self) -> list[tuple[str, str, int, bool]]:
+    def start(self) -> list[tuple[str, str, int, bool, str | None]]:
         """Takes no more functions; returns the table for the native part."""
         if not self._started:
             self._started = True
-            if any(on_thread for *_, on_thread in self._registrations):
+            if any(on_thread for _, _, _, on_thread, _ in self._registrations):
                 self.threads.start()
         return self._registrations
 

@@ -143,7 +143,7 @@ class NativeEngine:
         cls,
         settings: Any,
         tidemill: str | None,
-        registrations: Sequence[tuple[str, str, int, bool]],
+        registrations: Sequence[tuple[str, str, int, bool, str | None]],
         threads: NativeQueue,
         on_loop: Callable[[NativeCall], None],
     ) -> NativeEngine: ...
@@ -162,7 +162,7 @@ class NativeWorker:
         cls,
         settings: Any,
         asked: Mapping[str, Any],
-        registrations: Sequence[tuple[str, str, int, bool]],
+        registrations: Sequence[tuple[str, str, int, bool, str | None]],
         threads: NativeQueue,
         on_loop: Callable[[NativeCall], None],
     ) -> NativeWorker: ...

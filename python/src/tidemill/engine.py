@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from tidemill import _native, _process, _program
 from tidemill._executors import Executors, Function, default_threads
@@ -16,6 +16,9 @@ from tidemill._loops import Loop, running_loop
 from tidemill._workflow import Workflow, text_of
 from tidemill.errors import RunFailed, RunPaused, RunStopped
 from tidemill.events import Event
+
+if TYPE_CHECKING:
+    from tidemill.calls import CoreCall
 
 __all__ = ["Engine", "Run", "Settings"]
 
@@ -74,6 +77,13 @@ class Engine:
             return self._executors.add("queue", name, function)
 
         return register
+
+    def calls(self, *classes: type[CoreCall]) -> None:
+        """Serves Call classes: nodes of the type `call` name them (docs/python-calls.md).
+
+        Raises `CallStandardError` for a class that does not meet the Call standard; it says what to do.
+        """
+        self._executors.calls(classes)
 
     def start(self) -> Engine:
         """Starts the engine; its first run does it otherwise."""
@@ -146,6 +156,7 @@ class Engine:
         self._executors.close()
 
     def __enter__(self) -> Engine:
+        # It starts with its first run, so that functions can be registered inside the block.
         return self
 
     def __exit__(

@@ -9,12 +9,15 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidemill import _native, _process, _program
 from tidemill._executors import Executors, Function, default_threads
 from tidemill.engine import Settings
 from tidemill.errors import TidemillError
+
+if TYPE_CHECKING:
+    from tidemill.calls import CoreCall
 
 __all__ = ["Worker"]
 
@@ -82,6 +85,13 @@ class Worker:
             return self._executors.add("queue", name, function)
 
         return register
+
+    def calls(self, *classes: type[CoreCall]) -> None:
+        """Serves Call classes: nodes of the type `call` name them (docs/python-calls.md).
+
+        Raises `CallStandardError` for a class that does not meet the Call standard; it says what to do.
+        """
+        self._executors.calls(classes)
 
     def start(self) -> Worker:
         """Starts taking jobs, and returns. Raises `TidemillError` when Redis cannot be used."""

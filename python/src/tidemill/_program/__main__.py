@@ -1,5 +1,0 @@
-"""Lets `python -m tidemill._program` work where scripts are not on the path."""
-
-from . import main
-
-main()
