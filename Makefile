@@ -5,8 +5,8 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test programs unit system faults-tests conformance-both campaign-short lint plain-words one-build fix check deep deny pure \
-	conformance faults campaign clients clients-short recovery pressure sim fuzz fuzz-check bench bench-check bench-baseline bench-peers up down
+.PHONY: help setup build run test programs unit system faults-tests conformance-both campaign-short lint plain-words one-build python-tests python-lint wheel wheel-test fix check deep deny pure \
+	conformance faults campaign clients clients-short recovery pressure sim fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,12 +32,12 @@ AT_ONCE ?= 6
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 test: setup programs unit system ## Run all tests: units, stores, whole processes, faults, and the conformance cases that must pass
-	@echo '==> fault tests, conformance, a short campaign and two clients, in parallel: about two minutes'
-	@$(MAKE) --no-print-directory -j4 $(SYNC) faults-tests conformance-both campaign-short clients-short
+	@echo '==> fault tests, conformance, a short campaign, two clients and the Python tests, in parallel: about three minutes'
+	@$(MAKE) --no-print-directory -j5 $(SYNC) faults-tests conformance-both campaign-short clients-short python-tests
 
 programs:
 	@echo '==> building programs and tests; the first build compiles about 420 crates and takes some minutes on two cores'
-	$(CARGO) build --workspace --bins --locked
+	$(CARGO) build --workspace --bins --lib --locked
 	$(CARGO) test --workspace --no-run --lib --bin tidemill-bench --test '*' --locked
 
 # Tests without whole processes: pure code, the memory store, single parts of a worker, simulated fleets.
@@ -60,11 +60,18 @@ conformance-both:
 clients-short:
 	@CLIENTS='dify-client dify-sdk' $(CARGO) test --quiet --workspace --locked --test clients
 
+# The module that the tests load is target/debug/lib_native.so: the library of the crate in python/, built with all others.
+# Most tests wait for a fleet or for each other, so more of them run at once than there are cores.
+PYTEST ?= --numprocesses=3
+python-tests: ## Run the tests of the Python package, its documentation and its examples (PYTEST="options of pytest")
+	@$(CARGO) build --quiet --workspace --bins --lib --locked
+	@python=$$(sh scripts/python-env.sh) && cd python && "$$python" -m pytest --quiet $(PYTEST)
+
 # Two short rounds; in one of them the log of Redis is cut. `make faults` runs a longer campaign.
 campaign-short:
 	@SEED=2 ROUNDS=2 ROUND_SECONDS=15 $(MAKE) --no-print-directory campaign
 
-lint: plain-words one-build ## Check formatting, lints, documentation and wording
+lint: plain-words one-build python-lint ## Check formatting, lints, documentation and wording
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Documentation of modules is written for readers of the code, so it may link to private items.
@@ -76,10 +83,15 @@ plain-words:
 
 one-build:
 	@CARGO='$(CARGO)' sh scripts/one-build.sh $(PROGRAMS)
+	@CARGO='$(CARGO)' sh scripts/one-build.sh -p tidemill-python
+
+python-lint: ## Check form and types of the Python package, its tests and its examples
+	@sh scripts/python-lint.sh
 
 fix: ## Format the code, and apply the fixes that clippy can make itself
 	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	$(CARGO) fmt --all
+	@sh scripts/python-lint.sh fix
 
 check: lint test ## Run what continuous integration runs for each change: lint, then test
 
@@ -90,6 +102,7 @@ deep: setup pure fuzz-check deny ## Run the slow checks: the pure crates alone, 
 	$(MAKE) --no-print-directory campaign
 	$(MAKE) --no-print-directory recovery RECOVERY_KILLS=5
 	$(MAKE) --no-print-directory clients
+	$(MAKE) --no-print-directory wheel-test
 	$(CARGO) test --workspace --locked --test sandbox -- --ignored
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} $(MAKE) --no-print-directory fuzz
 	$(MAKE) --no-print-directory bench-check
@@ -119,6 +132,12 @@ clients: ## Run clients of Dify's service API from PyPI and npm, and a browser, 
 	@sh scripts/setup.sh clients
 	$(CARGO) test --quiet --workspace --locked --test clients
 
+wheel: setup ## Build a wheel of the Python package with the program `tidemill` inside (release build; target/wheels)
+	@CARGO='$(CARGO)' sh scripts/wheel.sh
+
+wheel-test: setup ## Build the wheel, and try it in an empty virtual environment (WHEEL=file: this one)
+	@CARGO='$(CARGO)' sh scripts/wheel-test.sh $(WHEEL)
+
 recovery: setup ## Measure how long a fleet needs to recover after a worker or scheduler dies (RECOVERY_KILLS=n)
 	$(CARGO) test --quiet --workspace --locked --test recovery
 
@@ -135,6 +154,11 @@ fuzz: ## Test every parser with random input, one minute each: FUZZ_SECONDS=n, O
 
 bench: setup ## Measure the speed on this machine and compare it with the floor (release build; see bench/README.md)
 	$(CARGO) run --locked --release -p tidemill-bench
+	@$(MAKE) --no-print-directory bench-python
+
+bench-python: setup ## Measure the engine in a Python process, beside graphon if there is a Python for it (release build)
+	$(CARGO) build --locked --release -p tidemill-python
+	@python=$$(sh scripts/python-env.sh) && "$$python" bench/peers/embedded.py $(BENCH_PYTHON)
 
 bench-check: ## Count instructions of the engine and the wire with valgrind; fail if there are more than bench/baseline.json allows
 	@sh scripts/setup-valgrind.sh

@@ -11,7 +11,8 @@ trap 'rm -rf "$dir"' EXIT
 features() {
     kinds=$1
     shift
-    "$cargo" tree --quiet --locked --edges "$kinds" --prefix none --format '{p} {f}' "$@" | sed 's/ (\*)$//' | sort -u
+    "$cargo" tree --quiet --locked --edges "$kinds" --prefix none --format '{p} {f}' "$@" >"$dir/tree"
+    sed 's/ (\*)$//' "$dir/tree" | sort -u
 }
 
 features normal,build "$@" >"$dir/programs"

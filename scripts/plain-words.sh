@@ -1,5 +1,5 @@
 #!/bin/sh
-# Flags phrases that a reader stumbles over, in prose (*.md) and in comments of the source (*.rs).
+# Flags phrases that a reader stumbles over, in prose (*.md) and in comments of the source (*.rs, *.py).
 # scripts/plain-words.txt has the phrases, scripts/plain-words.allow the paths that are left out.
 # With arguments it looks at these files only, also at those that are left out otherwise.
 set -eu
@@ -9,7 +9,7 @@ if [ $# -gt 0 ]; then
     printf '%s\n' "$@"
 else
     # Files that git does not know yet are looked at too.
-    git ls-files --cached --others --exclude-standard -- '*.md' '*.rs' | sort -u
+    git ls-files --cached --others --exclude-standard -- '*.md' '*.rs' '*.py' | sort -u
 fi | LC_ALL=C awk -v named=$# '
     function trimmed(text) { sub(/^[ \t]+/, "", text); sub(/[ \t]+$/, "", text); return text }
     function is_allowed(path,    i) {
@@ -42,12 +42,17 @@ fi | LC_ALL=C awk -v named=$# '
     {
         path = $0
         if (is_allowed(path)) next
-        number = 0; fence = 0
+        number = 0; fence = 0; quoted = 0
         while ((getline line < path) > 0) {
             number++
             if (path ~ /\.rs$/) {
                 # A comment begins at the line or after a space, which spares addresses such as https://.
                 if (match(line, /(^|[ \t])\/\//)) look(path, number, substr(line, RSTART))
+            } else if (path ~ /\.py$/) {
+                quotes = gsub(/"""/, "&", line)
+                if (quoted || quotes) look(path, number, line)
+                else if (match(line, /(^|[ \t])#/)) look(path, number, substr(line, RSTART))
+                if (quotes % 2) quoted = !quoted
             } else if (line ~ /^[ \t]*```/) {
                 fence = !fence
             } else if (!fence) {

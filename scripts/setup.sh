@@ -39,9 +39,9 @@ fi
 missing=''
 has redis-server || missing="$missing redis-server"
 has python3 || missing="$missing python3"
-# For the tests of packages of code nodes, which install a wheel.
+# For the tests of packages of code nodes and of the Python package, which install wheels.
 has pip3 || missing="$missing pip3"
-# For clients from PyPI: each gets an environment of its own.
+# For the Python tests, and for clients from PyPI, each of which gets its own environment.
 has venv || missing="$missing venv"
 has cc || missing="$missing cc"
 # For the tests of `sql` nodes: each starts a private server.

@@ -5,7 +5,6 @@ is the cost for a process that keeps only the text. Runs are spread over one pro
 would only wait for each other. Called as: on_graphon.py
 """
 
-import json
 import logging
 import statistics
 from concurrent.futures import ProcessPoolExecutor
@@ -13,43 +12,12 @@ from concurrent.futures import ProcessPoolExecutor
 from graphon.dsl import loads
 
 from measure import CORES, IN_FLIGHT, IS_QUICK, LONG, SHORT, TEXT, TIMES, WIDTH, expect, seconds, tell
+from on_graphon_files import chain, fan
 
 # Runs of W2 go to the next free process, so many together as one parcel.
 PARCEL = 5
 RUNS = IN_FLIGHT if IS_QUICK else 2 * IN_FLIGHT
 SECONDS_MAX = 240
-
-
-def workflow(before):
-    """Builds template nodes that pass the text on. `before` has the steps before each step, from 1 (0: the start)."""
-    start = {"type": "start", "title": "Start", "variables": [
-        {"variable": "text", "label": "Text", "type": "paragraph", "required": True, "max_length": 1000}]}
-    nodes, edges = [{"id": "start", "data": start}], []
-    for step, fronts in before.items():
-        nodes.append({"id": f"step{step}", "data": {
-            "type": "template-transform", "title": f"Step {step}", "template": "{{ text }}",
-            "variables": [{"variable": "text", "value_selector": selector(fronts[0])}]}})
-        edges += [(selector(front)[0], f"step{step}") for front in fronts]
-    last = max(before)
-    outputs = [{"variable": "text", "value_selector": selector(last)}]
-    nodes.append({"id": "end", "data": {"type": "end", "title": "End", "outputs": outputs}})
-    edges.append((f"step{last}", "end"))
-    graph = {"nodes": nodes, "edges": [{"source": a, "target": b} for a, b in edges]}
-    # JSON is also valid YAML.
-    return json.dumps({"kind": "graph", "dependencies": [], "graph": graph})
-
-
-def selector(step):
-    return [f"step{step}", "output"] if step else ["start", "text"]
-
-
-def chain(steps):
-    return workflow({step: [step - 1] for step in range(1, steps + 1)})
-
-
-def fan(width):
-    beside = {step: [1] for step in range(2, width + 2)}
-    return workflow({1: [0], **beside, width + 2: list(beside)})
 
 
 def run(text, steps):

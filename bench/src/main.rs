@@ -49,9 +49,12 @@ struct Arguments {
     /// Fail when a row misses its target
     #[arg(long)]
     strict: bool,
-    /// Use the existing scheduler and worker instead of building them first
+    /// Use the existing programs instead of building them first
     #[arg(long)]
     no_build: bool,
+    /// A `tidemill` of an earlier build, for the rows `first/earlier`
+    #[arg(long)]
+    earlier: Option<PathBuf>,
     /// The redis-server to use
     #[arg(long, default_value = "redis-server")]
     redis_server: PathBuf,
@@ -145,7 +148,7 @@ async fn measure(arguments: &Arguments) -> Result<(), Error> {
     if !arguments.no_build && !arguments.floor_only {
         programs::build()?;
     }
-    let programs = Programs::find()?;
+    let programs = Programs { earlier: arguments.earlier.clone(), ..Programs::find()? };
     let extent = Extent {
         repeats: if arguments.quick { 1 } else { arguments.repeats.max(1) },
         is_quick: arguments.quick,

@@ -2,6 +2,8 @@
 //! what to measure. To add one, add a file and a line in the table.
 
 mod code;
+mod fibo;
+mod first;
 mod idle;
 mod memory;
 mod timed;
@@ -36,7 +38,7 @@ pub(crate) struct Workload {
 }
 
 /// All workloads, in the order of the table.
-pub(crate) const WORKLOADS: [Workload; 13] = [
+pub(crate) const WORKLOADS: [Workload; 15] = [
     w1::WORKLOAD,
     w1p::WORKLOAD,
     w2::WORKLOAD,
@@ -47,6 +49,8 @@ pub(crate) const WORKLOADS: [Workload; 13] = [
     w6::WORKLOAD,
     w8::WORKLOAD,
     code::WORKLOAD,
+    fibo::WORKLOAD,
+    first::WORKLOAD,
     idle::WORKLOAD,
     timers::WORKLOAD,
     memory::WORKLOAD,

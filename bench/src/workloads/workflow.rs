@@ -62,6 +62,17 @@ pub(super) fn items(count: usize) -> Vec<(&'static str, Json)> {
     vec![("list", json!({ "items": items }))]
 }
 
+/// Builds a chain of so many code nodes that each compute the same small number of Fibonacci.
+pub(super) fn fibo(tasks: usize) -> String {
+    let name = |at: usize| if at == 0 { "start".to_string() } else { format!("task{at}") };
+    let mut nodes = vec![start("n", "number")];
+    nodes.extend((1..=tasks).map(|at| json!({"id": name(at), "data": compute()})));
+    nodes.push(end(&[name(tasks), "result".into()]));
+    let mut edges: Vec<Json> = (1..=tasks).map(|at| edge(&name(at - 1), &name(at))).collect();
+    edges.push(edge(&name(tasks), "end"));
+    file(&nodes, &edges)
+}
+
 fn chain_or_fan(shape: Shape, executor: Executor) -> String {
     let steps = shape.steps();
     let name = |at: usize| format!("step{at}");
@@ -128,6 +139,24 @@ fn hand_on(executor: Executor, text: &[String; 2]) -> Json {
     data
 }
 
+/// A task of [`fibo`]. It fails if it computes something else.
+fn compute() -> Json {
+    let code = "\
+def fibo(n):
+    return n if n <= 1 else fibo(n - 1) + fibo(n - 2)
+
+def main(n):
+    found = fibo(int(n))
+    assert found == 55
+    return {'result': found}
+";
+    json!({
+        "type": "code", "title": "Fibo", "code_language": "python3", "code": code,
+        "variables": [{"variable": "n", "value_selector": ["start", "n"]}],
+        "outputs": {"result": {"type": "number", "children": null}},
+    })
+}
+
 fn end(output: &[String; 2]) -> Json {
     json!({"id": "end", "data": {"type": "end", "title": "End", "outputs": [
         {"variable": "out", "value_selector": output},
@@ -159,6 +188,7 @@ mod tests {
             chain_or_fan(Shape::Chain(10_000), Executor::Worker),
             chain_or_fan(Shape::Fan(100), Executor::Worker),
             each_item(),
+            fibo(400),
         ];
         for file in files {
             let imported = tidemill_common::graph::import(file.as_bytes());

@@ -31,6 +31,20 @@ impl Sources {
 }
 
 impl Sources {
+    /// The content of the file, not checked yet, and the file's name. Without a file the table is empty.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is no TOML.
+    pub fn table(&self) -> Result<(Table, String), ConfigError> {
+        let usual = Path::new("tidemill.toml");
+        let table = match &self.file {
+            Some(path) => read_file(path)?,
+            None if usual.is_file() => read_file(usual)?,
+            None => Table::new(),
+        };
+        Ok((table, self.file.as_deref().unwrap_or(usual).display().to_string()))
+    }
+
     /// The log settings, as far as they can be read; used to report errors in the other settings.
     pub fn log(&self) -> LogConfig {
         let file = self.file.as_deref().unwrap_or(Path::new("tidemill.toml"));
@@ -52,14 +66,18 @@ impl Config {
     /// # Errors
     /// An unreadable file, an unknown key, or an invalid value, each with its source.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        let (table, file) = sources.table()?;
+        Self::of_table(table, &file, sources)
+    }
+
+    /// Reads the settings of a table instead of a file, then environment and flags of these sources. `file` names the table
+    /// in errors; relative paths of settings are relative to its folder.
+    ///
+    /// # Errors
+    /// An unknown key, or an invalid value, each with its source.
+    pub fn of_table(mut table: Table, file: &str, sources: &Sources) -> Result<Self, ConfigError> {
         let known = Table::try_from(Self::default()).unwrap_or_default();
-        let mut table = match &sources.file {
-            Some(path) => read_file(path)?,
-            None if Path::new("tidemill.toml").is_file() => read_file(Path::new("tidemill.toml"))?,
-            None => Table::new(),
-        };
-        let file = sources.file.clone().unwrap_or_else(|| "tidemill.toml".into()).display().to_string();
-        check_keys(&table, &known, &file)?;
+        check_keys(&table, &known, file)?;
         // Keys that were not set by the file, and their source.
         let mut origins = HashMap::new();
         for setting in environment::settings(&sources.environment, &known)? {
@@ -70,7 +88,7 @@ impl Config {
             set(&mut table, &known, key, text, "a flag")?;
             origins.insert(key.clone(), "a flag");
         }
-        let of = |keys: &str| keys.split(", ").find_map(|key| origins.get(key).copied()).unwrap_or(&file);
+        let of = |keys: &str| keys.split(", ").find_map(|key| origins.get(key).copied()).unwrap_or(file);
         let mut config: Self = table.try_into().map_err(|error: toml::de::Error| {
             let key = mistakes::key_of(&error);
             // The wrong value may be deeper than the setting.
@@ -79,7 +97,7 @@ impl Config {
             ConfigError::Value { key, origin, reason: mistakes::without_value(error.message()) }
         })?;
         config.check(of)?;
-        config.code.python.folder = Path::new(&file).parent().map(Path::to_path_buf).unwrap_or_default();
+        config.code.python.folder = Path::new(file).parent().map(Path::to_path_buf).unwrap_or_default();
         Ok(config)
     }
 

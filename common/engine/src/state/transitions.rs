@@ -255,8 +255,8 @@ pub const NODES: &[Transition<NodeStatus>] = &[
     row(
         N::Waiting,
         N::Ready,
-        by(&[F::Answer, F::PauseExpires, F::Resume]),
-        "its job, or its hooks, go on with the answer",
+        by(&[F::Answer, F::PauseExpires, F::Resume, F::Import]),
+        "its job, or its hooks, go on with the answer, or ask again in the imported run",
     ),
     // A node inside a job.
     row(N::Unknown, N::Running, by(&[F::Child]), "a node inside a job begins"),

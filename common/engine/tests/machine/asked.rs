@@ -78,6 +78,19 @@ pub(super) fn an_answer_brings_the_job_back_as_the_same_attempt() {
 }
 
 #[test]
+fn a_job_whose_question_is_open_asks_again_in_an_imported_run() {
+    let mut exported = Play::of(ONE);
+    exported.start().skim();
+    asks(&mut exported, "m", request());
+    let mut other = exported.elsewhere();
+    assert_eq!((other.run.status, other.waiting()), (RunStatus::Running, vec!["m".to_string()]));
+    let pause = asks(&mut other, "m", request());
+    says(&mut other, &pause, json!({"input": {"approved": true}}));
+    other.done("m", "yes");
+    assert_eq!(other.run.status, RunStatus::Succeeded);
+}
+
+#[test]
 fn a_question_holds_only_its_own_branch_back() {
     let mut play = Play::of(TWO);
     play.start().skim();

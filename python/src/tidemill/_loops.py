@@ -1,0 +1,135 @@
+"""Where coroutines run: on the event loop that started the run, else on a loop of the engine's own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from tidemill._native import NativeCall
+
+Loop = asyncio.AbstractEventLoop
+
+
+def running_loop() -> Loop | None:
+    """The event loop that runs in this thread."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class OwnLoop:
+    """An event loop on a thread of its own. It starts when it is first needed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._loop: Loop | None = None
+        self._thread: threading.Thread | None = None
+
+    def get(self) -> Loop:
+        """The loop."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._run, args=(self._loop,), name=self._name, daemon=True)
+                self._thread.start()
+            return self._loop
+
+    @staticmethod
+    def _run(loop: Loop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                # A coroutine that ignores this must not hold up the end.
+                loop.run_until_complete(asyncio.wait(tasks, timeout=1.0))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+
+    def close(self) -> list[threading.Thread]:
+        """Stops the loop; returns its thread, if it has one."""
+        with self._lock:
+            if self._loop is None or self._thread is None:
+                return []
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._loop.stop)
+            return [self._thread]
+
+
+class Loops:
+    """Finds the event loop of each call, and starts the call there."""
+
+    def __init__(self, start: Callable[[Loop, NativeCall], None], name: str) -> None:
+        self._start = start
+        self._own = OwnLoop(name)
+        self._lock = threading.Lock()
+        #: The loops of runs that were started on one.
+        self._of_run: dict[str, Loop] = {}
+        #: The loop of calls whose run is not known here, such as a workflow that another one calls.
+        self._last: Loop | None = None
+        #: Runs that are being started: their ids are not known yet, but their nodes may run.
+        self._starting = 0
+        self._early: list[NativeCall] = []
+
+    def use(self, loop: Loop | None) -> None:
+        """Sets the loop of all calls whose run is not known here."""
+        self._last = loop
+
+    def put(self, call: NativeCall) -> None:
+        """Starts a call. Called on the thread of the mailbox."""
+        with self._lock:
+            loop = self._of_run.get(call.run_id)
+            if loop is None and self._starting:
+                self._early.append(call)
+                return
+        self._pass_on(loop or self._last, call)
+
+    def _pass_on(self, loop: Loop | None, call: NativeCall) -> None:
+        if loop is None or loop.is_closed():
+            loop = self._own.get()
+        try:
+            loop.call_soon_threadsafe(self._start, loop, call)
+        except RuntimeError:
+            # Closed just now.
+            own = self._own.get()
+            own.call_soon_threadsafe(self._start, own, call)
+
+    @contextmanager
+    def starting(self) -> Generator[Callable[[str], Loop | None], None, None]:
+        """Around the start of a run; what it yields is told the id of the run and returns its loop."""
+        loop = running_loop()
+
+        def started(run: str) -> Loop | None:
+            if loop is not None:
+                self._last = loop
+                self._of_run[run] = loop
+            return loop
+
+        with self._lock:
+            self._starting += 1
+        try:
+            yield started
+        finally:
+            with self._lock:
+                self._starting -= 1
+                early, self._early = self._early, []
+                if self._starting:
+                    self._early = [call for call in early if call.run_id not in self._of_run]
+                    early = [call for call in early if call.run_id in self._of_run]
+            for call in early:
+                self._pass_on(self._of_run.get(call.run_id) or self._last, call)
+
+    def forget(self, run: str) -> None:
+        """Forgets the loop of a run that nobody holds any more."""
+        self._of_run.pop(run, None)
+
+    def close(self) -> list[threading.Thread]:
+        """Ends the own loop; returns its thread."""
+        return self._own.close()

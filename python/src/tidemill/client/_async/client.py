@@ -1,0 +1,158 @@
+# Made by python/scripts/generate_async.py from the file of the same name in _sync: change that one.
+"""The client of Tidemill's API `/api/v1`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from tidemill._workflow import Workflow
+from tidemill.client._async.resources import AsyncApps, AsyncDead, AsyncEntries, AsyncFiles, AsyncKeys, AsyncKnowledge
+from tidemill.client._async.run import AsyncRemoteRun
+from tidemill.client._async.transport import AsyncTransport
+from tidemill.client.operations import fleet, runs
+from tidemill.client.retries import Retries
+from tidemill.client.settings import Settings
+from tidemill.client.sse import FRAME_BYTES_MAX
+
+if TYPE_CHECKING:
+    from tidemill.models import Breakpoint, Queue, RunOptions, RunSummary, Trigger, Turn, Worker
+
+
+class AsyncClient:
+    """A client of a fleet.
+
+    `url` is the address of a scheduler or of what balances several (else `TIDEMILL_URL`, else
+    `http://127.0.0.1:8700`), `key` the admin key (else `TIDEMILL_ADMIN_KEY`). Requests that may be repeated are, within
+    the bounds of `retries`; `stream_retries` are those of event streams. `http` is a pool of your own, for example with
+    a proxy or another certificate; you close it.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        timeout: float = 30.0,
+        retries: Retries | None = None,
+        stream_retries: Retries | None = None,
+        frame_bytes_max: int = FRAME_BYTES_MAX,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        settings = Settings.of(
+            url,
+            key,
+            os.environ,
+            timeout=timeout,
+            retries=retries,
+            stream_retries=stream_retries,
+            frame_bytes_max=frame_bytes_max,
+        )
+        transport = self._transport = AsyncTransport(settings, http)
+        self.apps = AsyncApps(transport)
+        self.keys = AsyncKeys(transport)
+        self.files = AsyncFiles(transport)
+        self.knowledge = AsyncKnowledge(transport)
+        self.dead = AsyncDead(transport)
+        self.providers = AsyncEntries(transport, "providers")
+        self.profiles = AsyncEntries(transport, "profiles")
+        self.library = AsyncEntries(transport, "library")
+        self.calls = AsyncEntries(transport, "calls")
+        self.services = AsyncEntries(transport, "services")
+        self.datasources = AsyncEntries(transport, "datasources")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._transport.settings.url}>"
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections. Runs go on."""
+        await self._transport.close()
+
+    async def run(
+        self,
+        workflow: Workflow | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        app: str | None = None,
+        query: str | None = None,
+        files: Sequence[Mapping[str, Any]] | None = None,
+        user: str | None = None,
+        sys: Mapping[str, Any] | None = None,
+        conversation: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+        memory: Sequence[Turn] | None = None,
+        root: str | None = None,
+        commands: Sequence[Breakpoint] | None = None,
+        options: RunOptions | Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        call_depth: int | None = None,
+        idempotency_key: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> AsyncRemoteRun:
+        """Begin a run of a workflow (a path, a text or a mapping), or of a published `app`.
+
+        It begins once, however often the request is sent, because it has a key; with an `idempotency_key` of yours
+        that also holds for another process within a day. docs/api.md explains the fields; `extra` has those of a server
+        that is newer than this client. Raises `InvalidWorkflow` with all problems, and `InvalidRequest`.
+        """
+        body = runs.body(
+            inputs,
+            files,
+            extra,
+            query=query,
+            user=user,
+            sys=sys,
+            conversation=conversation,
+            conversation_id=conversation_id,
+            memory=memory,
+            root=root,
+            commands=commands,
+            options=options,
+            config=config,
+            call_depth=call_depth,
+        )
+        begun = await self._transport.do(runs.submit(workflow, app, body, idempotency_key))
+        return AsyncRemoteRun(
+            self._transport,
+            begun["id"],
+            status=begun["status"],
+            version=begun["version"],
+            conversation_id=begun.get("conversation_id"),
+        )
+
+    def open(self, run_id: str) -> AsyncRemoteRun:
+        """Return a run by its id, without a request."""
+        return AsyncRemoteRun(self._transport, run_id)
+
+    def runs(self, *, status: str | None = None) -> AsyncIterator[RunSummary]:
+        """Return all runs, newest first, each page when it is needed."""
+        return self._transport.pages(runs.listed(status))
+
+    async def resume(self, snapshot: bytes | str | Mapping[str, Any]) -> AsyncRemoteRun:
+        """Begin a run where the run of a snapshot was. Each call begins another run."""
+        begun = await self._transport.do(runs.resume(snapshot))
+        return AsyncRemoteRun(self._transport, begun["id"], status=begun["status"])
+
+    async def workers(self) -> list[Worker]:
+        """Return the living workers."""
+        return await self._transport.do(fleet.workers())
+
+    async def queues(self) -> list[Queue]:
+        """Return the queues with the jobs that wait in them."""
+        return await self._transport.do(fleet.queues())
+
+    async def triggers(self) -> list[Trigger]:
+        """Return the triggers of all apps."""
+        return await self._transport.do(fleet.triggers())

@@ -1,0 +1,149 @@
+"""Sends requests and reads streams. It decides nothing: what follows an answer is said by `Attempts` and `Follow`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from random import random
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+import httpx
+
+from tidemill.client.answers import error_of
+from tidemill.client.attempts import Attempts, Done
+from tidemill.client.errors import ApiError, Unavailable, Unreachable
+from tidemill.client.events import Event
+from tidemill.client.follow import Follow, Next, Step, left
+from tidemill.client.operations import runs
+from tidemill.client.request import Operation, Pages, Request
+from tidemill.client.settings import LIMITS, Settings
+from tidemill.client.store import Store
+
+T = TypeVar("T")
+
+
+class AsyncTransport:
+    """A connection pool, with the settings of its client."""
+
+    def __init__(self, settings: Settings, http: httpx.AsyncClient | None) -> None:
+        self.settings = settings
+        self._is_own = http is None
+        self._http = http or httpx.AsyncClient(timeout=settings.timeout, limits=LIMITS)
+
+    async def close(self) -> None:
+        """Close the connections, unless the caller made the pool."""
+        if self._is_own:
+            await self._http.aclose()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await anyio.sleep(seconds)
+
+    async def do(self, operation: Operation[T]) -> T:
+        """Send a request until it is answered, within the bounds, and return what the answer says."""
+        return operation.read(await self._send(operation.request))
+
+    async def pages(self, pages: Pages[T]) -> AsyncIterator[T]:
+        """Return the items of all pages, each page when it is needed."""
+        request = pages.page(None)
+        while True:
+            items, after = pages.read(await self._send(request))
+            for item in items:
+                yield item
+            if after is None:
+                return
+            request = pages.page(after)
+
+    async def _send(self, request: Request) -> object:
+        attempts = Attempts(request, self.settings.retries)
+        while True:
+            try:
+                answer = await self._http.send(self._built(request))
+            except httpx.TransportError as error:
+                outcome = attempts.broken(error, random())
+            else:
+                again = attempts.answered(answer.status_code, answer.headers, answer.content, random())
+                if isinstance(again, Done):
+                    return again.value
+                outcome = again
+            await anyio.sleep(outcome.pause)
+
+    def _built(self, request: Request, silence: float | None = None) -> httpx.Request:
+        """The request with the key; `silence` is the longest wait for its next byte."""
+        settings = self.settings
+        silence = silence or settings.timeout
+        content = request.content() if request.content else None
+        return self._http.build_request(
+            request.method,
+            settings.address(request.path),
+            params=dict(request.query),
+            headers=settings.headers(request.headers),
+            content=content if content is None or isinstance(content, bytes) else _in_threads(content),
+            timeout=httpx.Timeout(min(settings.timeout, silence), read=silence),
+        )
+
+    async def follow(self, follow: Follow, deadline: float | None = None) -> AsyncIterator[Event]:
+        """Return the events of a run over as many connections as it takes.
+
+        After `deadline`, a time of `time.monotonic`, it raises `TimeoutError`.
+        """
+        while not follow.is_over:
+            request = follow.request()
+            silence = min(self.settings.silence, left(deadline))
+            try:
+                answer = await self._http.send(self._built(request, silence), stream=True)
+                try:
+                    if answer.status_code == 200:
+                        async for piece in answer.aiter_bytes():
+                            for event in follow.take(piece):
+                                yield event
+                            if follow.is_over:
+                                return
+                            left(deadline)
+                        step = follow.ended(random())
+                    else:
+                        await answer.aread()
+                        step = self._refused(follow, request, answer)
+                finally:
+                    await answer.aclose()
+            except httpx.TransportError as error:
+                left(deadline)
+                step = follow.broken(error, random())
+            if step.step is Step.LOOK:
+                try:
+                    run = await self.do(runs.show(follow.run_id))
+                except (Unreachable, Unavailable) as error:
+                    step = follow.broken(error, random())
+                else:
+                    step = follow.looked(run["status"], random())
+            if step.step is Step.DONE:
+                return
+            await anyio.sleep(min(step.pause, left(deadline)))
+
+    def _refused(self, follow: Follow, request: Request, answer: httpx.Response) -> Next:
+        now = datetime.now(timezone.utc)
+        error = error_of(request, answer.status_code, answer.headers, answer.content, now)
+        if not isinstance(error, ApiError):
+            raise error
+        return follow.refused(error, random())
+
+    async def download(self, url: str, to: Path | None, bytes_max: int) -> bytes:
+        """Open an address without the key: it may belong to another server. Return the bytes, or store them."""
+        async with self._http.stream("GET", url, follow_redirects=True) as answer:
+            if answer.status_code != 200:
+                await answer.aread()
+                now = datetime.now(timezone.utc)
+                raise error_of(Request("GET", url), answer.status_code, answer.headers, answer.content, now)
+            with Store(to, bytes_max) as store:
+                async for piece in answer.aiter_bytes():
+                    await anyio.to_thread.run_sync(store.add, piece)
+            return store.bytes()
+
+
+async def _in_threads(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Read the pieces of a file in threads, so that the loop goes on."""
+    while (piece := await anyio.to_thread.run_sync(next, pieces, None)) is not None:
+        yield piece

@@ -1,0 +1,68 @@
+"""Apps and the keys that open them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidemill._workflow import Workflow, text_of
+from tidemill.client.request import Operation, data, get, given, new_key, nothing, remove, send, whole
+from tidemill.client.retries import Repeat
+
+if TYPE_CHECKING:
+    from tidemill.models import App, AppVersion, Budget, CreatedKey, Key, PublishedApp
+
+
+def publish(
+    workflow: Workflow, app: str | None, create: bool, strict: bool, idempotency_key: str | None
+) -> Operation[PublishedApp]:
+    """Publish a workflow. A new app has an idempotency key, so that a repeated request makes no second one."""
+    body = given(id=app, workflow=text_of(workflow))
+    query = {name: "true" for name, value in (("create", create), ("strict", strict)) if value}
+    headers = {} if app else {"Idempotency-Key": idempotency_key or new_key()}
+    return send("POST", whole, "apps", body=body, query=query, headers=headers, repeat=Repeat.ANY)
+
+
+def listed() -> Operation[list[App]]:
+    """List all apps."""
+    return get(data, "apps")
+
+
+def show(app: str) -> Operation[App]:
+    """Show an app."""
+    return get(whole, "apps", app)
+
+
+def versions(app: str) -> Operation[list[AppVersion]]:
+    """List the versions of an app, newest first."""
+    return get(data, "apps", app, "versions")
+
+
+def keys(app: str | None) -> Operation[list[Key]]:
+    """List the keys of an app, or all keys."""
+    return get(data, "keys") if app is None else get(data, "apps", app, "keys")
+
+
+def add_key(app: str) -> Operation[CreatedKey]:
+    """Add a key to an app."""
+    return send("POST", whole, "apps", app, "keys")
+
+
+def add_datasets_key() -> Operation[CreatedKey]:
+    """Make a key that opens all datasets and no app."""
+    return send("POST", whole, "keys", body={"scope": "datasets"})
+
+
+def revoke(key: str) -> Operation[None]:
+    """Revoke a key. Repeated it is no error."""
+    return send("DELETE", nothing, "keys", key, repeat=Repeat.ANY)
+
+
+def set_budget(key: str, budget: Budget | Mapping[str, Any]) -> Operation[Budget]:
+    """Set the budget of a key; an absent field has no limit."""
+    return send("PUT", whole, "keys", key, "budget", body=dict(budget), repeat=Repeat.ANY)
+
+
+def remove_budget(key: str) -> Operation[None]:
+    """Remove the budget of a key."""
+    return remove("keys", key, "budget")

@@ -1,0 +1,5 @@
+"""The engine: runs a graph and yields its events."""
+
+from .engine import Engine
+
+__all__ = ["Engine"]

@@ -1,0 +1,1 @@
+"""Command channels that come with the package."""

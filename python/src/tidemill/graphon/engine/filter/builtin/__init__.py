@@ -1,0 +1,1 @@
+"""Filters that come with the package."""

@@ -1,0 +1,1 @@
+"""Models of model calls: their usage."""

@@ -1,0 +1,5 @@
+"""The result of a node."""
+
+from .base import NodeRunResult
+
+__all__ = ["NodeRunResult"]

@@ -1,0 +1,5 @@
+"""Nodes of the type code, under graphon's path."""
+
+from ..kinds import CodeNode
+
+__all__ = ["CodeNode"]

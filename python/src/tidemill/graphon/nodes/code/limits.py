@@ -1,0 +1,5 @@
+"""The limits of code nodes, under graphon's path."""
+
+from ..parts import CodeNodeLimits
+
+__all__ = ["CodeNodeLimits"]

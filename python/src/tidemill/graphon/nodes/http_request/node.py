@@ -1,0 +1,6 @@
+"""Nodes of the type http request, under graphon's path."""
+
+from ..kinds import HttpRequestNode
+from ..parts import HttpRequestNodeDependencies
+
+__all__ = ["HttpRequestNode", "HttpRequestNodeDependencies"]

@@ -1,0 +1,6 @@
+"""Nodes of the type question classifier, under graphon's path."""
+
+from ..kinds import QuestionClassifierNode
+from ..parts import QuestionClassifierNodeDependencies
+
+__all__ = ["QuestionClassifierNode", "QuestionClassifierNodeDependencies"]

@@ -1,0 +1,1 @@
+"""Assigner nodes."""

@@ -1,0 +1,5 @@
+"""The state of a run."""
+
+from .state import RuntimeState
+
+__all__ = ["RuntimeState"]

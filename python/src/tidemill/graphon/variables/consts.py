@@ -1,0 +1,4 @@
+"""Lengths."""
+
+SELECTORS_LENGTH = 2
+"""A selector's first two parts name a variable; further ones lead into its value."""

@@ -1,0 +1,5 @@
+"""Errors of variables."""
+
+
+class VariableError(ValueError):
+    """A variable cannot be built."""

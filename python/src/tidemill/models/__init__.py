@@ -1,0 +1,974 @@
+"""The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
+
+Made by python/scripts/generate_models.py: change the document, and run that.
+Document: 1a36364e6216d401282de89a8789372123a379fc254e94a7cf0de89de13261db
+Rest: bc7150e8837b827b789c31793627e73358f540758e5d8fee47a0ebb38ffa4bf3
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from typing_extensions import NotRequired, TypedDict
+
+
+class Accepted(TypedDict):
+    """The request is stored, and takes effect."""
+
+    accepted: bool
+
+
+class Action(TypedDict):
+    """A button of a form."""
+
+    id: str
+    title: str
+    button_style: NotRequired[str]
+
+
+class AnswerRequest(TypedDict):
+    """An answer: `action` with `inputs`, or `input`, or `cancel`."""
+
+    action: NotRequired[str]
+    inputs: NotRequired[dict[str, Any]]
+    input: NotRequired[Any]
+    cancel: NotRequired[bool]
+    key: NotRequired[str]
+    answered_by: NotRequired[str]
+
+
+class App(TypedDict):
+    """A published workflow."""
+
+    id: str
+    name: str
+    mode: str
+    version: str
+    """SHA-256 of the workflow."""
+    workflow_id: str
+    """The version as a UUID."""
+    created_at: float
+    """Unix seconds."""
+
+
+class AppVersion(TypedDict):
+    """A version that can be pinned."""
+
+    version: str
+    workflow_id: str
+    created_at: float
+    """Unix seconds."""
+    is_current: bool
+
+
+class AppVersions(TypedDict):
+    """All of `AppVersion`."""
+
+    data: list[AppVersion]
+
+
+class Apps(TypedDict):
+    """All of `App`."""
+
+    data: list[App]
+
+
+class Breakpoint(TypedDict):
+    """A command that waits for a node."""
+
+    after: str
+    command: Literal["stop", "abort", "pause", "update_variables"]
+    reason: NotRequired[str]
+    updates: NotRequired[Any]
+    variables: NotRequired[Any]
+
+
+class Budget(TypedDict):
+    """Limits of a key. An absent field has no limit."""
+
+    tokens: NotRequired[int | None]
+    tokens_per_day: NotRequired[int | None]
+    price: NotRequired[str | None]
+    """Such as `5.00 EUR`."""
+    price_per_day: NotRequired[str | None]
+
+
+class Call(TypedDict):
+    """A sub-workflow run of a run."""
+
+    run: str
+    app: str | None
+    node: str | None
+    frame: str
+    error: str | None
+
+
+class CallCheck(TypedDict):
+    """Whether a worker can execute a Call."""
+
+    worker: str
+    usable: bool | None
+    reason: str | None
+
+
+class Caller(TypedDict):
+    """The node of another run that called this one."""
+
+    run: str
+    node: str
+    frame: str
+
+
+class CommandRequest(TypedDict):
+    """A command to a run."""
+
+    command: Literal["stop", "abort", "pause", "resume", "update_variables"]
+    reason: NotRequired[str]
+    updates: NotRequired[Any]
+    variables: NotRequired[Any]
+    key: NotRequired[str]
+    """A command counts once under its key."""
+
+
+class CreatedKey(TypedDict):
+    """A new key. It is shown once."""
+
+    id: str
+    app: str | None
+    name: str | None
+    key: str
+    created_at: float
+    """Unix seconds."""
+    first: bool
+    scope: NotRequired[str]
+
+
+class DeadFilter(TypedDict):
+    """Conditions that dead letters must meet; `{}` means all."""
+
+    what: NotRequired[Literal["job", "fact"]]
+    app: NotRequired[str]
+    node: NotRequired[str]
+    run: NotRequired[str]
+    reason: NotRequired[str]
+    since: NotRequired[float]
+    """Unix seconds."""
+    until: NotRequired[float]
+    """Unix seconds."""
+
+
+class DeadLetter(TypedDict):
+    """Work that was given up."""
+
+    id: str
+    what: Literal["job", "fact", "timer"]
+    run: str | None
+    node_id: str | None
+    frame: str | None
+    reason: str
+    at: float
+    """Unix seconds."""
+
+
+class DeadLetterContent(TypedDict):
+    """A dead letter with its content."""
+
+    id: str
+    what: Literal["job", "fact", "timer"]
+    run: str | None
+    node_id: str | None
+    frame: str | None
+    reason: str
+    at: float
+    """Unix seconds."""
+    content: str
+    is_whole: bool
+
+
+class DeadLetters(TypedDict):
+    """A page of `DeadLetter`."""
+
+    data: list[DeadLetter]
+    next: str | None
+    """Where the next page begins; null at the end."""
+
+
+class Diagnostic(TypedDict):
+    """A problem of a workflow. Warnings that a scheduler adds may lack a code and a place."""
+
+    severity: Literal["error", "warning"]
+    message: str
+    code: NotRequired[str]
+    path: NotRequired[str | None]
+    line: NotRequired[int | None]
+    hint: NotRequired[str | None]
+    node_id: NotRequired[str | None]
+    node_title: NotRequired[str | None]
+
+
+class EmbeddingModel(TypedDict):
+    """A model by its provider."""
+
+    provider: str
+    model: str
+
+
+class Entry(TypedDict):
+    """A stored provider, profile, library node, Call, service or data source. It has the fields of its kind, too; secrets are `***`."""
+
+    id: str
+    version: NotRequired[int]
+    created_at: NotRequired[float]
+    """Unix seconds."""
+    updated_at: NotRequired[float]
+    """Unix seconds."""
+    warnings: NotRequired[list[str]]
+    default: NotRequired[bool]
+    """Of a profile."""
+    workers: NotRequired[list[CallCheck]]
+    """Of a Call."""
+
+
+class EntryRequest(TypedDict):
+    """An entry to store."""
+
+    id: NotRequired[str]
+    version: NotRequired[int]
+    default: NotRequired[bool]
+
+
+class Event(TypedDict):
+    """An event of a run, the `data:` of a server-sent event."""
+
+    type: str
+    data: dict[str, Any]
+    id: str
+    run_id: str
+    seq: int
+    """Counts the events of the run from 1."""
+    ts: int
+    """Unix milliseconds."""
+
+
+class File(TypedDict):
+    """An upload."""
+
+    id: str
+    name: str
+    size: int
+    extension: str
+    mime_type: str
+    created_at: int
+
+
+class History(TypedDict):
+    """A page of the history of a run."""
+
+    data: list[dict[str, Any]]
+    next: int | None
+
+
+class Indexed(TypedDict):
+    """The run that indexes a document."""
+
+    dataset_id: str
+    document_id: str
+    run: str
+    segments: int
+
+
+class Indexing(TypedDict):
+    """A version that is not searchable yet."""
+
+    run: str
+    done: int
+    total: int
+    error: str
+    at: float
+    """Unix seconds."""
+
+
+class KeyRequest(TypedDict):
+    """Asks for a key that belongs to no app."""
+
+    scope: Literal["datasets"]
+
+
+class MessageList(TypedDict):
+    """A list of messages with a page of its messages."""
+
+    conversation_id: str
+    version: int
+    current_batch: int
+    message_count: int
+    stored_count: int
+    token_usage: dict[str, Any]
+    visible: list[int]
+    mark_map: dict[str, Any]
+    batches: Any
+    applied_ops: dict[str, Any]
+    data: list[dict[str, Any]]
+    next: int | None
+
+
+class MessageListSummary(TypedDict):
+    """A list of messages of a run."""
+
+    conversation_id: str
+    version: int
+    current_batch: int
+    message_count: int
+    stored_count: int
+    token_usage: dict[str, Any]
+
+
+class Missing(TypedDict):
+    """What the set-up of a worker lacks."""
+
+    need: dict[str, Any]
+    text: str
+    reason: str
+    asked_at: float | None
+    """Unix seconds."""
+
+
+class ModelSpending(TypedDict):
+    """What a run has spent on one model, on sub-workflow runs, or on tools."""
+
+    kind: Literal["model", "run", "tool"]
+    provider: str | None
+    model: str | None
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    wasted_calls: int
+    wasted_tokens: int
+    total_price: str | None
+    currency: str
+
+
+class Pause(TypedDict):
+    """A question of a run. Kinds other than `human_input` have further fields."""
+
+    pause_id: str
+    kind: str
+    node_id: str
+    status: Literal["pending", "answered", "expired", "cancelled"]
+    opened_at: float | None
+    """Unix seconds."""
+    expires_at: float | None
+    """Unix seconds."""
+    form_token: str
+    answer: dict[str, Any] | None
+    node_execution_id: NotRequired[str]
+    node_title: NotRequired[str]
+    content: NotRequired[str]
+    inputs: NotRequired[list[dict[str, Any]]]
+    actions: NotRequired[list[Action]]
+    defaults: NotRequired[Any]
+    frame: NotRequired[str]
+    prompt: NotRequired[str]
+    schema: NotRequired[Any]
+    options: NotRequired[Any]
+    timeout_ms: NotRequired[int | None]
+    on_timeout: NotRequired[Any]
+    timeout_s: NotRequired[float]
+    message: NotRequired[str]
+    simple: NotRequired[bool]
+    risk: NotRequired[Any]
+    reason: NotRequired[Any]
+    input: NotRequired[Any]
+    arguments: NotRequired[Any]
+    interaction_type: NotRequired[str]
+
+
+class Pauses(TypedDict):
+    """All of `Pause`."""
+
+    data: list[Pause]
+
+
+class PublishRequest(TypedDict):
+    """A workflow, and the id of the app that gets it as a new version."""
+
+    workflow: str
+    """The text of the file."""
+    id: NotRequired[str]
+
+
+class PublishedTrigger(TypedDict):
+    """A trigger of the published version."""
+
+    id: str
+    kind: str
+    node_id: str
+    path: str | None
+    """The path of a webhook."""
+
+
+class Queue(TypedDict):
+    """A queue over all shards."""
+
+    name: str
+    waiting: int
+    held: int
+    oldest_at: float | None
+    """Unix seconds."""
+    oldest_seconds: float | None
+    served: bool | None
+    workers: list[str]
+
+
+class Queues(TypedDict):
+    """All of `Queue`."""
+
+    data: list[Queue]
+    is_whole: bool
+
+
+class RefusedLetter(TypedDict):
+    """A dead letter that stays."""
+
+    letter: str
+    run: str
+    message: str
+
+
+class Retrieval(TypedDict):
+    """How a dataset is searched."""
+
+    search_method: NotRequired[str]
+    top_k: NotRequired[int]
+    score_threshold: NotRequired[float | None]
+    reranking_model: NotRequired[EmbeddingModel | None]
+    vector_weight: NotRequired[float]
+
+
+class RetryRequest(TypedDict):
+    """Which dead letters to retry."""
+
+    filter: DeadFilter
+    dry_run: NotRequired[bool]
+    before: NotRequired[str | None]
+    limit: NotRequired[int]
+
+
+class RunOptions(TypedDict):
+    """Limits and switches of a run. They win over those of the workflow and of the settings."""
+
+    max_steps: NotRequired[int]
+    deadline_ms: NotRequired[int]
+    budget_tokens: NotRequired[int]
+    container_rounds_max: NotRequired[int]
+    template_chars_max: NotRequired[int]
+    inline_bytes_max: NotRequired[int]
+    messages_max: NotRequired[int]
+    messages_bytes_max: NotRequired[int]
+    runtime_bytes_max: NotRequired[int]
+    history_records_max: NotRequired[int]
+    history_record_bytes_max: NotRequired[int]
+    messages_tokens_limit: NotRequired[int]
+    messages_tokens_warning: NotRequired[int]
+    max_execution_time_s: NotRequired[float]
+    human_input_timeout_s: NotRequired[float]
+    budget_price: NotRequired[str]
+    template_undefined: NotRequired[Literal["empty", "strict"]]
+    iteration_conversation_writes: NotRequired[Literal["parent", "local"]]
+    nested_answer_stream: NotRequired[Literal["whole", "segments", "none"]]
+    iteration_failures_count: NotRequired[bool]
+    loop_next_after_last: NotRequired[bool]
+    code_texts_become_numbers: NotRequired[bool]
+    extractor_requires_all: NotRequired[bool]
+    webhook_missing_file_is_all: NotRequired[bool]
+    retries_count_as_exceptions: NotRequired[bool]
+    loop_conditions_break: NotRequired[bool]
+    limits_stop_runs: NotRequired[bool]
+    messages: NotRequired[Any]
+    """Initial lists of messages."""
+
+
+class SegmentRequest(TypedDict):
+    """A segment, with the answer of a question."""
+
+    content: str
+    answer: NotRequired[str | None]
+
+
+class Snapshot(TypedDict):
+    """A run that has not ended, as one document."""
+
+    tidemill_snapshot: int
+    run_id: str
+    version: str
+    workflow: Any
+
+
+class Spending(TypedDict):
+    """What a key has spent on models."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    tokens: int
+    price: dict[str, str]
+    """By currency."""
+
+
+class Split(TypedDict):
+    """How a text is split into segments."""
+
+    size: NotRequired[int]
+    overlap: NotRequired[int]
+    unit: NotRequired[Literal["characters", "tokens"]]
+
+
+Status: TypeAlias = Literal["scheduled", "running", "paused", "succeeded", "partial-succeeded", "failed", "stopped"]
+"""The status of a run."""
+
+
+class Submitted(TypedDict):
+    """A run that has been accepted."""
+
+    id: str
+    status: Status
+    version: str
+    conversation_id: NotRequired[str]
+
+
+class Trigger(TypedDict):
+    """A trigger of an app."""
+
+    id: str
+    kind: Literal["webhook", "schedule", "plugin"]
+    app: str
+    workflow: str
+    node_id: str
+    fired_at: float | None
+    """Unix seconds."""
+    run: str | None
+    error: str | None
+    path: NotRequired[str]
+    cron: NotRequired[str]
+    timezone: NotRequired[str]
+    next_at: NotRequired[float | None]
+    """Unix seconds."""
+
+
+class Triggers(TypedDict):
+    """All of `Trigger`."""
+
+    data: list[Trigger]
+
+
+class Turn(TypedDict):
+    """An earlier turn of a conversation."""
+
+    query: str
+    answer: str
+    files: NotRequired[list[dict[str, Any]]]
+
+
+class Wait(TypedDict):
+    """The wait of a queued node."""
+
+    queue: str
+    since: float | None
+    """Unix seconds."""
+    seconds: float | None
+    served: bool | None
+    before: int
+    before_is_least: bool
+    held_by: str | None
+
+
+class Warning(TypedDict):
+    """Something that the author of the workflow may not have meant."""
+
+    code: str
+    message: str
+    node_id: NotRequired[str | None]
+    node_title: NotRequired[str | None]
+    hint: NotRequired[str | None]
+
+
+class Worker(TypedDict):
+    """A living worker. One of an older version has only the required fields."""
+
+    name: str
+    seen_at: float
+    """Unix seconds."""
+    seen_seconds: float
+    jobs_held: int
+    version: NotRequired[str]
+    host: NotRequired[str]
+    pid: NotRequired[int]
+    started_at: NotRequired[float]
+    """Unix seconds."""
+    queues: NotRequired[list[str]]
+    permits: NotRequired[int]
+    providers: NotRequired[list[dict[str, Any]]]
+    profiles: NotRequired[list[dict[str, Any]]]
+    default_profile: NotRequired[str | None]
+    tools: NotRequired[list[str]]
+    calls: NotRequired[list[dict[str, Any]]]
+    variables: NotRequired[list[str]]
+    code: NotRequired[list[str]]
+    documents: NotRequired[bool]
+    datasets: NotRequired[list[str]]
+    key_fingerprint: NotRequired[str | None]
+    missing: NotRequired[list[Missing]]
+
+
+class Workers(TypedDict):
+    """All of `Worker`."""
+
+    data: list[Worker]
+
+
+class Dataset(TypedDict):
+    """A dataset."""
+
+    id: str
+    name: str
+    description: str
+    indexing_technique: Literal["high_quality", "economy"]
+    embedding: EmbeddingModel | None
+    retrieval: Retrieval
+    created_at: float
+    """Unix seconds."""
+
+
+class DatasetRequest(TypedDict):
+    """A dataset to create; `id` or `name` is required."""
+
+    id: NotRequired[str]
+    name: NotRequired[str]
+    description: NotRequired[str]
+    embedding: NotRequired[EmbeddingModel]
+    indexing_technique: NotRequired[Literal["high_quality", "economy"]]
+    retrieval: NotRequired[Retrieval]
+
+
+class DatasetSummary(TypedDict):
+    """A dataset in a list, with counts."""
+
+    id: str
+    name: str
+    description: str
+    indexing_technique: Literal["high_quality", "economy"]
+    embedding: EmbeddingModel | None
+    retrieval: Retrieval
+    created_at: float
+    """Unix seconds."""
+    version: int
+    documents: int
+    indexing: int
+    segments: int
+    word_count: int
+
+
+class Datasets(TypedDict):
+    """All of `DatasetSummary`."""
+
+    data: list[DatasetSummary]
+
+
+class Document(TypedDict):
+    """A document. `status` is that of its newest version."""
+
+    id: str
+    name: str
+    status: Literal["waiting", "indexing", "completed", "error"]
+    searchable: bool
+    segments: int
+    data_source_type: NotRequired[str]
+    doc_metadata: NotRequired[dict[str, Any]]
+    enabled: NotRequired[bool]
+    word_count: NotRequired[int]
+    embedding: NotRequired[EmbeddingModel | None]
+    created_at: NotRequired[float]
+    """Unix seconds."""
+    updated_at: NotRequired[float]
+    """Unix seconds."""
+    indexing: NotRequired[Indexing]
+
+
+class DocumentDetail(TypedDict):
+    """A document with its first segments."""
+
+    id: str
+    name: str
+    status: Literal["waiting", "indexing", "completed", "error"]
+    searchable: bool
+    segments: int
+    content: list[dict[str, Any]]
+    data_source_type: NotRequired[str]
+    doc_metadata: NotRequired[dict[str, Any]]
+    enabled: NotRequired[bool]
+    word_count: NotRequired[int]
+    embedding: NotRequired[EmbeddingModel | None]
+    created_at: NotRequired[float]
+    """Unix seconds."""
+    updated_at: NotRequired[float]
+    """Unix seconds."""
+    indexing: NotRequired[Indexing]
+
+
+class DocumentRequest(TypedDict):
+    """A document: `text` or `segments`."""
+
+    name: str
+    id: NotRequired[str]
+    text: NotRequired[str]
+    split: NotRequired[Split]
+    segments: NotRequired[list[SegmentRequest]]
+    doc_metadata: NotRequired[dict[str, Any]]
+    data_source_type: NotRequired[str]
+
+
+class Entries(TypedDict):
+    """All of `Entry`."""
+
+    data: list[Entry]
+
+
+class Error(TypedDict):
+    """The body of every error."""
+
+    code: str
+    message: str
+    status: int
+    diagnostics: NotRequired[list[Diagnostic]]
+    """The problems of a refused workflow."""
+    errors: NotRequired[list[str]]
+    """The reasons why an answer to a pause does not fit."""
+    run_status: NotRequired[Status]
+    profiles: NotRequired[list[str]]
+    """Profiles that do not exist, or that use the entry."""
+    library: NotRequired[list[str]]
+    """Library nodes that use the entry."""
+    params: NotRequired[str]
+    """The name of the field that is wrong."""
+
+
+class Imported(TypedDict):
+    """A run that begins where another was."""
+
+    id: str
+    status: Status
+
+
+class Key(TypedDict):
+    """A key of an app or of datasets, without the key itself."""
+
+    id: str
+    app: str | None
+    name: str | None
+    scope: Literal["app", "datasets"]
+    created_at: float | None
+    """Unix seconds."""
+    first: bool
+    """Made with its app."""
+    revoked_at: float | None
+    """Unix seconds."""
+    spent: Spending
+    today: Spending
+    budget: Budget | None
+    exceeded: str | None
+    """Why it may spend nothing more."""
+
+
+class Keys(TypedDict):
+    """All of `Key`."""
+
+    data: list[Key]
+
+
+class PublishedApp(TypedDict):
+    """The answer to a publication. The key is shown once."""
+
+    id: str
+    name: str
+    mode: str
+    version: str
+    """SHA-256 of the workflow."""
+    workflow_id: str
+    """The version as a UUID."""
+    key: str | None
+    """Null for a new version of an app."""
+    key_id: str | None
+    warnings: list[Diagnostic]
+    triggers: NotRequired[list[PublishedTrigger]]
+
+
+class Retried(TypedDict):
+    """The answer to the retry of a dead letter: a new run (of a job) or a fact that is applied again."""
+
+    id: str
+    status: NotRequired[Status]
+    retry_of: NotRequired[str]
+    begins_at: NotRequired[str]
+    accepted: NotRequired[bool]
+    letter: NotRequired[str]
+
+
+class RunNode(TypedDict):
+    """A node of a run, once for each frame."""
+
+    id: str
+    frame: str
+    """Empty for the root."""
+    title: str
+    type: str
+    status: str
+    attempt: int
+    started_at: float | None
+    """Unix seconds."""
+    finished_at: float | None
+    """Unix seconds."""
+    job: str | None
+    delivery: int | None
+    waits: Wait | None
+    error: str | None
+    worker: str | None
+    failures: int
+    parked: str | None
+    tokens: int
+    price: str | None
+    currency: str | None
+    handle: str | None
+    parent_node_id: NotRequired[str]
+    inputs: NotRequired[dict[str, Any] | None]
+    """With `values=true`."""
+    outputs: NotRequired[dict[str, Any] | None]
+    """With `values=true`."""
+
+
+class RunSummary(TypedDict):
+    """A run in a list. Counts are null before it has ended."""
+
+    id: str
+    workflow: str
+    mode: str
+    app: str | None
+    version: str
+    status: Status
+    user: str | None
+    error: str | None
+    created_at: float
+    """Unix seconds."""
+    started_at: float | None
+    """Unix seconds."""
+    finished_at: float | None
+    """Unix seconds."""
+    elapsed_time: float | None
+    total_steps: int | None
+    total_tokens: int | None
+    total_price: str | None
+    currency: str | None
+    exceptions_count: int | None
+    warnings_count: int
+    key: str | None
+    caller: Caller | None
+    shard: int
+
+
+class Runs(TypedDict):
+    """A page of `RunSummary`."""
+
+    data: list[RunSummary]
+    next: str | None
+    """Where the next page begins; null at the end."""
+
+
+class SubmitRequest(TypedDict):
+    """A run to begin. `app` or `workflow` is required."""
+
+    app: NotRequired[str]
+    """The id of an app."""
+    workflow: NotRequired[str]
+    """The text of a workflow file."""
+    inputs: NotRequired[dict[str, Any]]
+    files: NotRequired[list[dict[str, Any]]]
+    root: NotRequired[str]
+    sys: NotRequired[dict[str, Any]]
+    query: NotRequired[str]
+    conversation: NotRequired[dict[str, Any]]
+    conversation_id: NotRequired[str]
+    memory: NotRequired[list[Turn]]
+    commands: NotRequired[list[Breakpoint]]
+    call_depth: NotRequired[int]
+    user: NotRequired[str]
+    config: NotRequired[dict[str, Any]]
+    options: NotRequired[RunOptions]
+
+
+class BulkRetry(TypedDict):
+    """The result of one request; repeat it with `before` until `next` is null."""
+
+    matched: int
+    retried: list[Retried]
+    refused: list[RefusedLetter]
+    next: str | None
+
+
+class DatasetDetail(TypedDict):
+    """A dataset with its documents."""
+
+    id: str
+    name: str
+    description: str
+    indexing_technique: Literal["high_quality", "economy"]
+    embedding: EmbeddingModel | None
+    retrieval: Retrieval
+    created_at: float
+    """Unix seconds."""
+    version: int
+    documents: list[Document]
+
+
+class Run(TypedDict):
+    """A run with its nodes."""
+
+    id: str
+    workflow: str
+    mode: str
+    app: str | None
+    version: str
+    status: Status
+    user: str | None
+    error: str | None
+    created_at: float
+    """Unix seconds."""
+    started_at: float | None
+    """Unix seconds."""
+    finished_at: float | None
+    """Unix seconds."""
+    elapsed_time: float | None
+    total_steps: int | None
+    total_tokens: int | None
+    total_price: str | None
+    currency: str | None
+    exceptions_count: int | None
+    warnings_count: int
+    key: str | None
+    caller: Caller | None
+    shard: int
+    working_time: float
+    wasted_tokens: int
+    wasted_price: str | None
+    wasted_currency: str | None
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    conversation: dict[str, Any]
+    pauses: list[Pause]
+    warnings: list[Warning]
+    nodes: list[RunNode]
+    models: list[ModelSpending]
+    calls: list[Call]
+    calls_count: int
+    values_complete: NotRequired[bool]
+    """With `values=true`."""
+    lists: NotRequired[dict[str, MessageListSummary]]
+    """Only of a run with lists of messages."""

@@ -1,0 +1,228 @@
+"""A worker of a fleet whose node executors are Python functions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tidemill import _native, _process, _program
+from tidemill._executors import Executors, Function, default_threads
+from tidemill.engine import Settings
+from tidemill.errors import TidemillError
+
+if TYPE_CHECKING:
+    from tidemill.calls import CoreCall
+
+__all__ = ["Worker"]
+
+#: The interval at which a worker that waits looks whether it still runs, in seconds.
+LOOK_SECONDS = 0.2
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Worker:
+    """Takes jobs of a fleet from Redis and executes them: nodes with a function of yours by it, others as usual.
+
+    It is the worker of the programs, so a job outlives this process: when it is killed, another worker takes its jobs
+    over. A node is therefore executed at least once; see `NodeContext.execution_id`.
+    """
+
+    def __init__(
+        self,
+        redis: str | None = None,
+        *,
+        settings: Settings | None = None,
+        queues: Sequence[str] | None = None,
+        permits: int | None = None,
+        tidemill: str | os.PathLike[str] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        """Makes a worker.
+
+        `redis` is the address (`redis://…`), `queues` are those that it serves besides those of `Worker.queue`, and
+        `permits` is the most jobs at once; each wins over `settings`, which are those of the worker program. Health and
+        metrics are served if the settings have `worker.listen`. `threads` is the most functions that run at once
+        besides coroutines.
+        """
+        self._settings = settings
+        self._asked = {
+            "redis": redis,
+            "queues": None if queues is None else list(queues),
+            "permits": permits,
+            "tidemill": _program.helper() if tidemill is None else os.fspath(tidemill),
+        }
+        self._executors = Executors("worker", default_threads(threads))
+        self._native: _native.NativeWorker | None = None
+        self._asked_to_stop = threading.Event()
+
+    def node(
+        self,
+        type: str | None = None,
+        *,
+        id: str | None = None,
+        provider: str | None = None,
+    ) -> Callable[[Function], Function]:
+        """Registers a function for all nodes of a type, for the node with an id, or for the tools of a provider.
+
+        The most exact registration wins: id, provider, type, queue. The function gets a `NodeContext`.
+        """
+        return self._executors.node(type, id, provider)
+
+    def queue(self, name: str) -> Callable[[Function], Function]:
+        """Registers a function for all nodes of a queue (`tidemill: {queue: …}` in the data of a node).
+
+        The worker serves the queue, too.
+        """
+
+        def register(function: Function) -> Function:
+            return self._executors.add("queue", name, function)
+
+        return register
+
+    def calls(self, *classes: type[CoreCall]) -> None:
+        """Serves Call classes: nodes of the type `call` name them (docs/python-calls.md).
+
+        Raises `CallStandardError` for a class that does not meet the Call standard; it says what to do.
+        """
+        self._executors.calls(classes)
+
+    def start(self) -> Worker:
+        """Starts taking jobs, and returns. Raises `TidemillError` when Redis cannot be used."""
+        if self._native is not None:
+            raise RuntimeError("this worker has started already")
+        executors = self._executors
+        self._native = _native.NativeWorker(
+            self._settings, self._asked, executors.start(), executors.threads.queue, executors.loops.put
+        )
+        _process.opened(self)
+        weakref.finalize(self, executors.close).atexit = False
+        return self
+
+    @property
+    def consumer(self) -> str:
+        """The name under which the worker holds jobs."""
+        return self._running().consumer
+
+    @property
+    def address(self) -> str | None:
+        """The address of health and metrics, if they are served."""
+        return self._running().address
+
+    @property
+    def jobs_held(self) -> int:
+        """The number of jobs that the worker holds now."""
+        return self._running().jobs_held()
+
+    def run(self) -> None:
+        """Works until SIGTERM, Ctrl-C or `stop`, then drains: jobs that run may end within `worker.grace_seconds`.
+
+        The others go back to their queues. A second signal ends the process at once. Raises `TidemillError` when the
+        worker ends by itself.
+        """
+        if self._native is None:
+            self.start()
+        earlier = self._catch_signals()
+        try:
+            while not self._asked_to_stop.wait(LOOK_SECONDS):
+                if not self._running().is_running():
+                    break
+            ended_itself = not self._asked_to_stop.is_set()
+        finally:
+            for number, handler in earlier.items():
+                signal.signal(number, handler)
+        self._stop_interruptibly()
+        if ended_itself:
+            raise TidemillError("the worker has ended by itself; the log has the reason")
+
+    async def serve(self) -> None:
+        """As `run`, inside an event loop, on which coroutine functions run. A cancellation drains, too."""
+        loop = asyncio.get_running_loop()
+        self._executors.loops.use(loop)
+        if self._native is None:
+            await asyncio.to_thread(self.start)
+        caught = self._catch_signals_on(loop)
+        try:
+            while not self._asked_to_stop.is_set():
+                if not self._running().is_running():
+                    raise TidemillError("the worker has ended by itself; the log has the reason")
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            for number in caught:
+                loop.remove_signal_handler(number)
+            # A second cancellation does not stop the drain.
+            await asyncio.shield(asyncio.to_thread(self.stop))
+
+    def stop(self, grace: float | None = None) -> None:
+        """Takes no more jobs, waits up to `grace` seconds for those that run, and returns the rest to their queues.
+
+        From another thread it ends `run`, too. Without `grace` it is `worker.grace_seconds`.
+        """
+        self._asked_to_stop.set()
+        if self._native is not None:
+            self._native.stop(grace)
+        self._executors.close()
+
+    def __enter__(self) -> Worker:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Worker:
+        self._executors.loops.use(asyncio.get_running_loop())
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    def _running(self) -> _native.NativeWorker:
+        if self._native is None:
+            raise RuntimeError("this worker has not started")
+        return self._native
+
+    def _stop_interruptibly(self) -> None:
+        """Stops on another thread, so that a second Ctrl-C is seen here."""
+        stopping = threading.Thread(target=self.stop, name="tidemill-stop", daemon=True)
+        stopping.start()
+        while stopping.is_alive():
+            stopping.join(LOOK_SECONDS)
+
+    def _catch_signals(self) -> dict[signal.Signals, Any]:
+        """Has signals end `run`. Only the main thread may; elsewhere the program has its own way."""
+        if threading.current_thread() is not threading.main_thread():
+            return {}
+
+        def asked(_number: int, _frame: FrameType | None) -> None:
+            self._asked_to_stop.set()
+
+        return {number: signal.signal(number, asked) for number in _SIGNALS}
+
+    def _catch_signals_on(self, loop: asyncio.AbstractEventLoop) -> list[signal.Signals]:
+        if threading.current_thread() is not threading.main_thread():
+            return []
+        caught: list[signal.Signals] = []
+        for number in _SIGNALS:
+            try:
+                loop.add_signal_handler(number, self._asked_to_stop.set)
+            except NotImplementedError:
+                continue
+            caught.append(number)
+        return caught
+
+    def close_at_exit(self) -> list[threading.Thread]:
+        """Closes at the end of the process; returns the threads that end soon."""
+        if self._native is not None:
+            # What it holds goes back to the queues at once.
+            self._native.stop(0.0)
+        return self._executors.close()

@@ -1,0 +1,1 @@
+"""Tests of Calls that are Python classes."""
