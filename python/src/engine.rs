@@ -1,10 +1,12 @@
 //! An engine, as Python sees it.
 
 use std::path::PathBuf;
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_embed::{Engine, EngineConfig, Inputs};
 
 use crate::calls::queue::NativeQueue;
@@ -21,6 +23,17 @@ use crate::{logs, settings};
 pub(crate) struct NativeEngine {
     /// `None` once it has been closed.
     engine: RwLock<Option<Engine>>,
+    clock: Arc<MovedClock>,
+}
+
+/// The system's clock, moved ahead.
+#[derive(Default)]
+struct MovedClock(AtomicI64);
+
+impl Clock for MovedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(SystemClock.now().micros().saturating_add(self.0.load(Ordering::Relaxed)))
+    }
 }
 
 #[pymethods]
@@ -40,9 +53,11 @@ impl NativeEngine {
         // Before anything starts: refused in a forked process.
         runtime()?;
         logs::start(None);
-        let config = EngineConfig { settings, hosts, tidemill, ..EngineConfig::default() };
+        let clock = Arc::new(MovedClock::default());
+        let config =
+            EngineConfig { settings, hosts, tidemill, clock: clock.clone(), ..EngineConfig::default() };
         let engine = wait(py, Box::pin(Engine::create(config)))?.map_err(|error| raised(py, &error))?;
-        Ok(Self { engine: RwLock::new(Some(engine)) })
+        Ok(Self { engine: RwLock::new(Some(engine)), clock })
     }
 
     /// Starts a run of the text of a workflow file. `request` has the other fields of the request.
@@ -61,6 +76,11 @@ impl NativeEngine {
     /// A run of this engine by its id.
     fn find(&self, py: Python<'_>, id: &str) -> PyResult<NativeRun> {
         self.with(py, async |engine| engine.find(id).await)
+    }
+
+    /// Moves the clock of the engine ahead, by so many microseconds.
+    fn advance(&self, micros: i64) {
+        self.clock.0.fetch_add(micros.max(0), Ordering::Relaxed);
     }
 
     /// The node types that cannot run, as sentences.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use pyo3::prelude::*;
 use tidemill_common::config::Config;
-use tidemill_common::store::Jobs;
+use tidemill_common::store::{Jobs, Runs};
 use tidemill_common::store::redis::RedisStore;
 use tidemill_common::telemetry;
 use tidemill_worker::host::Hosts;

@@ -13,7 +13,7 @@ import json
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tidemill import _native, _process
 from tidemill._loops import Loop, Loops
@@ -112,9 +112,9 @@ class Executors:
         call.watch(running.cancelled)
         context = NodeContext(call)
         try:
-            result = function(context)
+            result: Any = function(context)
             if isinstance(result, Generator):
-                result = _drain(call, context, result)
+                result = _drain(call, cast("Generator[Any, None, Any]", result))
             _end(call, function, result)
         except BaseException as error:
             _fail(call, error)
@@ -132,8 +132,8 @@ class Executors:
     async def _run_on_loop(self, call: NativeCall) -> None:
         function = self._functions[call.function]
         try:
-            result = function(NodeContext(call, emit_waits=False))
-            if isinstance(result, AsyncIterator):
+            result: Any = function(NodeContext(call, emit_waits=False))
+            if hasattr(result, "__anext__"):
                 result = await _drain_async(call, result)
             elif inspect.isawaitable(result):
                 result = await result
@@ -199,7 +199,7 @@ def _is_async(function: Any) -> bool:
     return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates)
 
 
-def _drain(call: NativeCall, context: NodeContext, generator: Generator[Any, None, Any]) -> Any:
+def _drain(call: NativeCall, generator: Generator[Any, None, Any]) -> Any:
     """Streams what a generator yields; returns its result."""
     result: Any = None
     try:
@@ -239,10 +239,10 @@ def _piece(call: NativeCall, piece: Any, result: Any, *, waits: bool) -> Any:
     elif isinstance(piece, Chunk):
         call.emit(piece.output, piece.text, piece.final, waits)
     elif isinstance(piece, (Mapping, NodeResult, Pause)):
-        return piece
+        result = cast("Any", piece)
     else:
         raise TypeError(f"yield str, Chunk, dict, NodeResult or Pause, not {piece.__class__.__name__}")
-    return None
+    return result
 
 
 def _end(call: NativeCall, function: Callable[..., Any], result: Any) -> None:
@@ -250,7 +250,7 @@ def _end(call: NativeCall, function: Callable[..., Any], result: Any) -> None:
     if result is None:
         call.succeed({})
     elif isinstance(result, Mapping):
-        call.succeed(result)
+        call.succeed(cast("Mapping[str, Any]", result))
     elif isinstance(result, NodeResult):
         call.succeed(result.outputs, result.process_data, result.metadata, result.tokens, result.handle)
     elif isinstance(result, Pause):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from tidemill._native import NativeCall
@@ -102,7 +102,7 @@ class Loops:
             own.call_soon_threadsafe(self._start, own, call)
 
     @contextmanager
-    def starting(self) -> Iterator[Callable[[str], Loop | None]]:
+    def starting(self) -> Generator[Callable[[str], Loop | None], None, None]:
         """Around the start of a run; what it yields is told the id of the run and returns its loop."""
         loop = running_loop()
 

@@ -28,7 +28,7 @@ EXIT_SECONDS = 3.0
 class Closable(Protocol):
     """An engine or a worker."""
 
-    def _close_at_exit(self) -> list[threading.Thread]:
+    def close_at_exit(self) -> list[threading.Thread]:
         """Closes at once; returns the threads that end soon."""
         ...
 
@@ -79,7 +79,7 @@ def _at_exit() -> None:
     """Ends all threads of the package that may need the interpreter, before it goes."""
     threads: list[threading.Thread] = []
     for closable in list(_open):
-        threads.extend(closable._close_at_exit())
+        threads.extend(closable.close_at_exit())
     if _mailbox is not None:
         _native.close_mailbox()
         threads.append(_mailbox)
@@ -90,9 +90,10 @@ def _at_exit() -> None:
 
 def _in_child() -> None:
     """Forgets, in a forked process, what belongs to its parent. The native part refuses every use there."""
-    global _lock, _open, _mailbox
+    global _lock, _mailbox
     if _mailbox is not None:
-        _lock, _open, _mailbox = threading.Lock(), weakref.WeakSet(), None
+        _lock, _mailbox = threading.Lock(), None
+        _open.clear()
         _later.clear()
         atexit.unregister(_at_exit)
 

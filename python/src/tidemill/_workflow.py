@@ -20,9 +20,12 @@ def text_of(workflow: Workflow) -> str:
         if "\n" in workflow or workflow.lstrip().startswith("{"):
             return workflow
         return _read(Path(workflow))
-    if isinstance(workflow, os.PathLike):
-        return _read(Path(workflow))
-    raise TypeError(f"a workflow is a path, a text or a mapping, not {workflow.__class__.__name__}")
+    try:
+        path = Path(workflow)
+    except TypeError:
+        name = workflow.__class__.__name__
+        raise TypeError(f"a workflow is a path, a text or a mapping, not {name}") from None
+    return _read(path)
 
 
 def _read(path: Path) -> str:

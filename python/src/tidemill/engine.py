@@ -139,6 +139,10 @@ class Engine:
         """A run of this engine by its id. Raises `Refused` with the code `not_found` if it has none, or no longer."""
         return self._begin(lambda native: native.find(run_id))
 
+    def advance(self, seconds: float) -> None:
+        """Moves the clock of the engine ahead: timers and forms that are due then come. For tests of workflows."""
+        self._started().advance(int(seconds * 1_000_000))
+
     def close(self, *, wait: bool = False) -> None:
         """Closes the engine. Its runs are lost, and functions that run are cancelled.
 
@@ -198,7 +202,8 @@ class Engine:
             loop = started(run.id)
         return Run(run, loop, executors)
 
-    def _close_at_exit(self) -> list[threading.Thread]:
+    def close_at_exit(self) -> list[threading.Thread]:
+        """Closes at the end of the process; returns the threads that end soon."""
         native, self._native, self._closed = self._native, None, True
         if native is not None:
             native.close(False)

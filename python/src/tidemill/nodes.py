@@ -26,7 +26,7 @@ class Chunk:
 class NodeResult:
     """The result of a node. An output that was streamed and is not in `outputs` is made of its pieces."""
 
-    outputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     #: Details for the record of the run.
     process_data: Mapping[str, Any] | None = None
     #: Tokens, prices and the like, for the record, with Dify's keys (`total_tokens`, …).

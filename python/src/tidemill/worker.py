@@ -211,7 +211,7 @@ class Worker:
     def _catch_signals_on(self, loop: asyncio.AbstractEventLoop) -> list[signal.Signals]:
         if threading.current_thread() is not threading.main_thread():
             return []
-        caught = []
+        caught: list[signal.Signals] = []
         for number in _SIGNALS:
             try:
                 loop.add_signal_handler(number, self._asked_to_stop.set)
@@ -220,7 +220,8 @@ class Worker:
             caught.append(number)
         return caught
 
-    def _close_at_exit(self) -> list[threading.Thread]:
+    def close_at_exit(self) -> list[threading.Thread]:
+        """Closes at the end of the process; returns the threads that end soon."""
         if self._native is not None:
             # What it holds goes back to the queues at once.
             self._native.stop(0.0)

@@ -16,10 +16,12 @@ use crate::fleet::Fleet;
 use crate::forwarder::Forwarder;
 use crate::mock::Mock;
 use crate::observed::Observed;
+use crate::python::Python;
 
 /// Selects where the values of a run are stored: `inline`, `apart`, or `both`, side by side; `all` adds an embedded engine.
 const VALUES: &str = "CONFORMANCE_VALUES";
-/// Selects what runs the cases: `fleet`, or `embed` for an embedded engine.
+/// Selects what runs the cases: `fleet`; `embed` for an embedded engine; `python` for one in the Python package, and
+/// `python-llm` for one whose `llm` nodes are executed by a function in Python.
 const ENGINE: &str = "CONFORMANCE_ENGINE";
 
 /// Where the values of a run are stored.
@@ -31,6 +33,10 @@ pub(crate) enum Values {
     Apart,
     /// In the memory of an embedded engine.
     Embedded,
+    /// In the memory of an engine in Python.
+    Python,
+    /// The same, with a function in Python for `llm` nodes.
+    PythonModel,
 }
 
 impl Values {
@@ -42,7 +48,9 @@ impl Values {
         match std::env::var(ENGINE).as_deref() {
             Err(_) | Ok("fleet") => {}
             Ok("embed") => return vec![Self::Embedded],
-            Ok(other) => panic!("{ENGINE} is fleet or embed, not {other:?}"),
+            Ok("python") => return vec![Self::Python],
+            Ok("python-llm") => return vec![Self::PythonModel],
+            Ok(other) => panic!("{ENGINE} is fleet, embed, python or python-llm, not {other:?}"),
         }
         match std::env::var(VALUES).as_deref() {
             Err(_) | Ok("inline") => vec![Self::Inline],
@@ -59,6 +67,8 @@ impl Values {
             Self::Inline => "",
             Self::Apart => " (values apart)",
             Self::Embedded => " (embedded)",
+            Self::Python => " (Python)",
+            Self::PythonModel => " (llm in Python)",
         }
     }
 }
@@ -67,6 +77,7 @@ impl Values {
 enum Runner {
     Fleet(Box<Fleet>),
     Embedded(Box<Embedded>),
+    Python(Box<Python>),
 }
 
 /// One system for all cases.
@@ -98,6 +109,8 @@ impl System {
             Values::Inline => Runner::Fleet(Box::new(Fleet::start(&file, false).await)),
             Values::Apart => Runner::Fleet(Box::new(Fleet::start(&file, true).await)),
             Values::Embedded => Runner::Embedded(Box::new(Embedded::start(&file).await)),
+            Values::Python => Runner::Python(Box::new(Python::start(&file, false))),
+            Values::PythonModel => Runner::Python(Box::new(Python::start(&file, true))),
         };
         Self { runner, forwarder, folder, settings, models }
     }
@@ -106,6 +119,7 @@ impl System {
         match &self.runner {
             Runner::Fleet(fleet) => fleet.client(),
             Runner::Embedded(engine) => engine.client(),
+            Runner::Python(engine) => engine.client(),
         }
     }
 
@@ -120,6 +134,7 @@ impl System {
         match &mut self.runner {
             Runner::Fleet(fleet) => fleet.restart_worker().await,
             Runner::Embedded(engine) => engine.restart().await,
+            Runner::Python(engine) => engine.restart(),
         }
     }
 
@@ -128,6 +143,7 @@ impl System {
         match &mut self.runner {
             Runner::Fleet(fleet) => fleet.expire(run, pause["pause_id"].as_str().unwrap_or_default()).await,
             Runner::Embedded(engine) => engine.expire(pause),
+            Runner::Python(engine) => engine.expire(pause).await,
         }
     }
 
@@ -136,6 +152,7 @@ impl System {
         match &mut self.runner {
             Runner::Fleet(fleet) => fleet.forget(conversation),
             Runner::Embedded(engine) => engine.restart().await,
+            Runner::Python(engine) => engine.restart(),
         }
     }
 
@@ -144,6 +161,7 @@ impl System {
         match &mut self.runner {
             Runner::Fleet(fleet) => fleet.look_after().await,
             Runner::Embedded(engine) => engine.restart().await,
+            Runner::Python(engine) => engine.restart(),
         }
     }
 }

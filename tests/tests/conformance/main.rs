@@ -2,7 +2,7 @@
 //! prints.
 //!
 //! In the order of a case: [`case`] reads it, [`mock`] plays the other servers, [`forwarder`] connects the worker
-//! with the mock, [`drive`] submits the case to a [`fleet`] or an [`embedded`] engine and follows its run, [`observed`] reads the results in the form of the
+//! with the mock, [`drive`] submits the case to a [`fleet`], an [`embedded`] engine or one in [`python`] and follows its run, [`observed`] reads the results in the form of the
 //! cases, [`compare`] compares them.
 #![allow(clippy::print_stdout, reason = "the verdicts are what this program is for")]
 
@@ -15,6 +15,7 @@ mod fleet;
 mod forwarder;
 mod mock;
 mod observed;
+mod python;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
