@@ -138,6 +138,8 @@ class Translator:
         fields["container_id"] = container_of_frame(frame) if frame else ""
         if issubclass(cls, NodeEvent):
             fields["node_run_result"] = _result(data.get("node_run_result") or {})
+            # A text in front of the first node belongs to no execution yet.
+            fields.setdefault("id", "")
         if cls is made.GraphEdgeSkippedEvent:
             fields["frame_id"] = frame or ROOT_FRAME_ID
             edge = self._edge(data)
