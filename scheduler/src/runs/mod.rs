@@ -1,5 +1,5 @@
 //! Runs as people and clients read them: [`record`] and [`render`] read a run, [`pauses`] and [`forms`] what it waits
-//! for, [`file_links`] where its files are opened, [`waiting`] the queues that its nodes wait in, [`projection`] its events
+//! for, [`file_links`] where its files are opened and [`text_links`] the links in its texts, [`waiting`] the queues that its nodes wait in, [`projection`] its events
 //! in Dify's form, [`ids`] its names there. [`answered`] names what answers in place of a workflow.
 
 pub(crate) mod answered;
@@ -11,4 +11,5 @@ pub mod pauses;
 pub mod projection;
 pub mod record;
 pub mod render;
+pub mod text_links;
 pub mod waiting;
