@@ -43,11 +43,8 @@ async fn a_file_in_an_answer_is_opened_by_its_link_in_every_shape_of_the_answer(
     let events = streamed(&app, "/v1/chat-messages", &body).await;
     assert!(names(&events).contains(&"message_end"), "{events:#?}");
     let text = |events: &[Json]| -> Json {
-        events
-            .iter()
-            .filter(|event| event["event"] == "message")
-            .filter_map(|event| event["answer"].as_str())
-            .collect()
+        let pieces = events.iter().filter(|event| event["event"] == "message");
+        pieces.filter_map(|event| event["answer"].as_str()).collect::<String>().into()
     };
     opens(&system.client, &text(&events)).await;
     let finished = of(&events, "workflow_finished");
