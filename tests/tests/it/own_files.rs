@@ -116,7 +116,7 @@ async fn a_file_object_that_code_makes_reads_no_file_of_another_app_or_user() {
     let tools = tools(system, &server).await;
     for (name, tool) in &tools {
         let thief = thief(system, tool).await;
-        let stolen = run(&thief, "ann", json!({"t": as_picture(&object).to_string()})).await;
+        let stolen = run(&thief, "ann", json!({"t": for_tool(name, &object).to_string()})).await;
         assert_eq!(stolen.body["data"]["status"], "failed", "{name}: {}", stolen.text);
         assert!(!stolen.text.contains("High water"), "{name}: {}", stolen.text);
         let id = stolen.body["workflow_run_id"].as_str().expect("an id");
@@ -133,7 +133,7 @@ async fn a_file_object_that_code_makes_reads_no_file_of_another_app_or_user() {
         let object = system.client.get(&format!("/api/v1/runs/{id}")).await.body["inputs"]["f"].clone();
         assert!(object["reference"].is_string(), "{object}");
         for (user, status) in [("bob", "failed"), ("ann", "succeeded")] {
-            let read = run(&app, user, json!({"t": as_picture(&object).to_string()})).await;
+            let read = run(&app, user, json!({"t": for_tool(name, &object).to_string()})).await;
             assert_eq!(read.body["data"]["status"], status, "{name} {user}: {}", read.text);
         }
     }
@@ -141,9 +141,13 @@ async fn a_file_object_that_code_makes_reads_no_file_of_another_app_or_user() {
     assert!(model.requests()[0].to_string().contains("image/png"), "the model got the bytes");
 }
 
-/// The same file, which says that it is a picture, so that a model is shown it.
-fn as_picture(object: &Json) -> Json {
+/// The same file, with any URL left out. For the model it says that it is a picture, because others are not shown to it.
+fn for_tool(name: &str, object: &Json) -> Json {
     let mut object = object.clone();
+    object["url"] = Json::Null;
+    if name != "Looker" {
+        return object;
+    }
     let says = json!({"type": "image", "filename": "a.png", "extension": ".png", "mime_type": "image/png", "url": null});
     object.as_object_mut().expect("an object").extend(says.as_object().cloned().expect("an object"));
     object
