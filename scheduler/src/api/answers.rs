@@ -127,12 +127,12 @@ async fn prepare(
     let mut found = HashMap::new();
     if !ids.is_empty() || !others.is_empty() {
         let fields = state.store.run_fields(run).await?.ok_or(Refused::NotFound)?;
-        let user = answer.answered_by.as_ref().or_else(|| fields.get("user"));
-        let owner = Owner {
-            app: fields.get("app").map(String::as_str),
-            user: user.map(String::as_str).unwrap_or_default(),
-        };
-        state.submitter.check_files(others, owner).await.map_err(Refused::File)?;
+        let (app, user) = (fields.get("app").map(String::as_str), fields.get("user").map(String::as_str));
+        // Files of other runs are read by the run, so they must be of its user. Of an upload it gets a copy.
+        let of_run = Owner { app, user: user.unwrap_or_default() };
+        state.submitter.check_files(others, of_run).await.map_err(Refused::File)?;
+        let answered_by = answer.answered_by.as_deref().or(user);
+        let owner = Owner { app, user: answered_by.unwrap_or_default() };
         found = state.submitter.uploads.find(ids, owner).await.map_err(Refused::File)?;
     }
     let ids: BTreeSet<UploadId> = found.keys().copied().collect();

@@ -75,14 +75,18 @@ impl FileLinks {
 
     /// The URL of a file of a run; `None` for a file object whose bytes are not here.
     pub fn link(&self, file: &Json) -> Option<String> {
-        let (app, user) = self.shown_to.as_ref()?;
         let text = |key: &str| file.get(key).and_then(Json::as_str).unwrap_or_default();
         if text("transfer_method") == "remote_url" || run_of(text("reference")).is_none() {
             return None;
         }
-        let path = format!("/files/{}", text("reference"));
+        self.link_of(text("reference"), text("filename"), text("mime_type"))
+    }
+
+    /// The URL of the file of a run that this reference names; `None` if files of runs get no URL.
+    pub(super) fn link_of(&self, reference: &str, name: &str, mime_type: &str) -> Option<String> {
+        let (app, user) = self.shown_to.as_ref()?;
         let owner = Some(OwnerOfRun { app, user });
-        Some(self.signed(&path, owner, text("filename"), text("mime_type")))
+        Some(self.signed(&format!("/files/{reference}"), owner, name, mime_type))
     }
 
     /// The URL of an upload. The id must not come from a value of a run, where a client may have written it.

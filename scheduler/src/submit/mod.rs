@@ -39,7 +39,7 @@ use tidemill_common::dsl::moderation::OutputRules;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
-use tidemill_common::store::{Created, Meta, NewRun, Reserved, Runs, StoreError, scheduled_run};
+use tidemill_common::store::{Created, Meta, NewRun, Reserved, RunOwner, Runs, StoreError, scheduled_run};
 use tidemill_common::wire;
 use tokio::sync::OnceCell;
 
@@ -207,6 +207,8 @@ impl Submitter {
         let mut blobs = BlobWriter::new(self.store.clone(), run.shard(), inline_bytes_max, value_bytes_max);
         let head = self.head(&submission, prepared, run, &mut blobs).await?;
         let host = std::mem::take(&mut submission.host);
+        let handed =
+            submission.is_of_operator.then(|| inputs::runs_of_files(&submission)).unwrap_or_default();
         let graph = &workflow.graph;
         let new = NewRun {
             id: run,
@@ -214,6 +216,7 @@ impl Submitter {
             fields: wire::state::head_fields(&head, graph)
                 .into_iter()
                 .chain(host)
+                .chain(RunOwner::handed_field(&handed))
                 .chain(answered_by)
                 .chain(published(&submission.workflow, graph))
                 .chain(self.output_rules(&submission, graph))

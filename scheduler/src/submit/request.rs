@@ -80,6 +80,8 @@ pub struct Submission {
     pub called: Option<CalledBy>,
     /// Files are already stored under `run`.
     pub has_files: bool,
+    /// The request is the operator's, who may hand files of any run to this one.
+    pub is_of_operator: bool,
 }
 
 /// The caller of a sub-workflow run.
@@ -108,6 +110,7 @@ impl Submission {
             memory: Vec::new(),
             commands: Vec::new(),
             call_depth: 0,
+            is_of_operator: false,
             key: None,
             user: String::new(),
             host: Vec::new(),

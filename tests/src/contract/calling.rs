@@ -1,9 +1,11 @@
 //! Sub-workflow runs: an order becomes one run or none, and its caller learns which.
 
+use std::collections::BTreeSet;
+
 use super::fixtures::{SHARD, created_at, ended, new_run, run_id, write};
 use super::{Broken, Outcome, Subject, holds, same};
 use tidemill_common::ids::RunId;
-use tidemill_common::store::{Called, Created, NewRun, Refusal, WaitingCall};
+use tidemill_common::store::{Called, Created, NewRun, Refusal, RunOwner, WaitingCall};
 use tidemill_common::wire::commit::{CallsWrite, RunWrite};
 use tidemill_common::wire::fact::kind;
 
@@ -17,7 +19,12 @@ fn calls(ordered: &[u8], dropped: &[u8]) -> RunWrite {
 }
 
 fn made(n: u8, call: &WaitingCall) -> NewRun {
-    NewRun { called: Some(call.clone()), ..new_run(n) }
+    let run = new_run(n);
+    let handed = RunOwner::handed_field(&BTreeSet::from([run_id(3), run_id(4)]));
+    let caller = format!(r#"{{"run":"{}","node":"t"}}"#, call.caller);
+    let owner = [("app", "a".to_owned()), ("user", format!("u{n}")), ("caller", caller)];
+    let fields = run.fields.iter().cloned().chain(owner).chain(handed).collect();
+    NewRun { called: Some(call.clone()), fields, ..run }
 }
 
 async fn waiting(s: &Subject) -> Result<Vec<RunId>, Broken> {
@@ -41,7 +48,17 @@ pub(super) async fn an_order_becomes_one_run_and_its_end_is_reported(s: Subject)
     same("it waits to be made", store.called(run_id(1), run_id(2)).await?, Called::Waits)?;
     let other = WaitingCall { since: call.since + 1, ..call.clone() };
     same("another order", store.create_run(&made(2, &other)).await?, Created::Passed)?;
+    same("no owner yet", store.owner_of_run(run_id(2)).await?, None)?;
     same("it is made", store.create_run(&made(2, &call)).await?, Created::Created)?;
+    let owner = RunOwner {
+        app: Some("a".into()),
+        user: "u2".into(),
+        caller: Some(run_id(1)),
+        handed: BTreeSet::from([run_id(3), run_id(4)]),
+    };
+    same("its owner", store.owner_of_run(run_id(2)).await?, Some(owner))?;
+    let unnamed = RunOwner::default();
+    same("a run without an app", store.owner_of_run(run_id(1)).await?, Some(unnamed))?;
     same("once", store.create_run(&made(2, &call)).await?, Created::Passed)?;
     same("nothing waits", waiting(&s).await?, vec![])?;
     same("it is running", store.called(run_id(1), run_id(2)).await?, Called::Waits)?;

@@ -2,34 +2,14 @@
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
-use tidemill_tests::client::Client;
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
+use tidemill_tests::messages::{message, names, streamed};
 
 use super::system;
 
 fn chat() -> Flow {
     Flow::new("start -> llm -> answer").prompt("llm", "{{#sys.query#}}").answer("answer", "{{#llm.text#}}")
-}
-
-fn message(query: &str, conversation: &str, mode: &str) -> Json {
-    json!({"query": query, "inputs": {}, "user": "u1", "conversation_id": conversation, "response_mode": mode})
-}
-
-async fn streamed(app: &Client, body: &Json) -> Vec<Json> {
-    let request = app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
-    let mut stream = app.open(request.body(body.to_string())).await;
-    let mut events = Vec::new();
-    while let Some(message) = stream.next().await {
-        events.extend(message.data.map(|data| serde_json::from_str::<Json>(&data).expect("events are JSON")));
-    }
-    events
-}
-
-fn names(events: &[Json]) -> Vec<&str> {
-    let mut names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
-    names.dedup();
-    names
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,7 +22,7 @@ async fn a_conversation_remembers_earlier_messages() {
     let system = system(&[], &model).await;
     let (_, app) = system.client.register(&chat()).await;
 
-    let events = streamed(&app, &message("the first", "", "streaming")).await;
+    let events = streamed(&app, "/v1/chat-messages", &message("the first", "", "streaming")).await;
     assert_eq!(
         names(&events),
         [

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 use tidemill_common::config::HttpConfig;
 use tidemill_common::dsl::Problems;
+use tidemill_common::files::FilesError;
 use tidemill_common::files::Folder;
 use tidemill_common::graph::{Node, NodeSettings, RetryConfig};
 use tidemill_common::ids::{RunId, ShardId};
@@ -102,6 +103,9 @@ impl Waiter for Unhurried {
     }
     async fn wait(&self, wait: std::time::Duration, _: &str) {
         tokio::time::sleep(wait).await;
+    }
+    async fn check_file(&self, _: &str) -> Result<(), FilesError> {
+        Ok(())
     }
 }
 

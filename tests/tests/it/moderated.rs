@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
+use tidemill_tests::messages::{again, message, names, of, streamed};
 use tidemill_tests::wait::{LONG, until};
 
 use super::called::{file, tool};
@@ -36,40 +37,6 @@ pub(super) async fn app(client: &Client, document: &Json) -> Client {
     assert_eq!(answer.status, 201, "{}", answer.text);
     assert_eq!(answer.body["warnings"], json!([]), "{}", answer.text);
     client.with_key(answer.body["key"].as_str())
-}
-
-pub(super) fn message(query: &str, conversation: &str, mode: &str) -> Json {
-    json!({"query": query, "inputs": {}, "user": "u1", "conversation_id": conversation, "response_mode": mode})
-}
-
-pub(super) async fn streamed(app: &Client, path: &str, body: &Json) -> Vec<Json> {
-    let request = app.request(Method::POST, path).header("content-type", "application/json");
-    read(app, request.body(body.to_string())).await
-}
-
-/// The events of a run from its beginning, for a client that comes later.
-pub(super) async fn again(app: &Client, run: &str) -> Vec<Json> {
-    let path = format!("/v1/workflow/{run}/events?user=u1");
-    read(app, app.request(Method::GET, &path).header("last-event-id", "0")).await
-}
-
-async fn read(app: &Client, request: reqwest::RequestBuilder) -> Vec<Json> {
-    let mut stream = app.open(request).await;
-    let mut events = Vec::new();
-    while let Some(message) = stream.next().await {
-        events.extend(message.data.map(|data| serde_json::from_str::<Json>(&data).expect("events are JSON")));
-    }
-    events
-}
-
-pub(super) fn names(events: &[Json]) -> Vec<&str> {
-    let mut names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
-    names.dedup();
-    names
-}
-
-pub(super) fn of<'a>(events: &'a [Json], name: &str) -> &'a Json {
-    events.iter().find(|event| event["event"] == name).unwrap_or_else(|| panic!("no {name}: {events:#?}"))
 }
 
 /// Questions and answers of a conversation.

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value as Json, json};
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::llm;
+use tidemill_tests::messages::{again, message, names, of, streamed};
 use tidemill_tests::wait::{LONG, until};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
-use super::moderated::{again, app, chat, message, names, of, said, streamed};
+use super::moderated::{app, chat, said};
 use super::system;
 
 const NO: &str = "I cannot talk about that.";

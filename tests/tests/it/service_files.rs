@@ -11,7 +11,7 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::{System, system};
 
-const TIDE: &[u8] = b"High water at seven.";
+pub(super) const TIDE: &[u8] = b"High water at seven.";
 
 /// A part of a form: its name, the name and the type of a file, and its bytes.
 type Part<'a> = (&'a str, Option<(&'a str, Option<&'a str>)>, &'a [u8]);
@@ -40,19 +40,19 @@ async fn send(app: &Client, parts: &[Part<'_>]) -> HttpResponse {
 }
 
 /// Uploads a text for a user; returns the file as requests name it.
-async fn uploaded(app: &Client, user: &str, name: &str) -> Json {
+pub(super) async fn uploaded(app: &Client, user: &str, name: &str) -> Json {
     let sent =
         send(app, &[("file", Some((name, Some("text/plain"))), TIDE), ("user", None, user.as_bytes())]).await;
     assert_eq!(sent.status, 201, "{}", sent.text);
     json!({"type": "document", "transfer_method": "local_file", "upload_file_id": sent.body["id"]})
 }
 
-async fn fleet(more: &[(&str, &str)]) -> System {
+pub(super) async fn fleet(more: &[(&str, &str)]) -> System {
     let model = llm::rules(json!([{"match": {}, "reply": "x"}])).await;
     system(&[&[("files.url", "place"), ("scheduler.upload_bytes_max", "40")], more].concat(), &model).await
 }
 
-async fn register(system: &System, mode: &str, nodes: Json, features: Json) -> Client {
+pub(super) async fn register(system: &System, mode: &str, nodes: Json, features: Json) -> Client {
     let ids: Vec<&str> =
         nodes.as_array().into_iter().flatten().filter_map(|node| node["id"].as_str()).collect();
     let edges: Vec<Json> = ids
@@ -75,18 +75,18 @@ async fn register(system: &System, mode: &str, nodes: Json, features: Json) -> C
     system.client.with_key(answer.body["key"].as_str())
 }
 
-fn node(id: &str, data: Json) -> Json {
+pub(super) fn node(id: &str, data: Json) -> Json {
     json!({"id": id, "data": data})
 }
 
-fn read(from: &str, variable: &str, is_array_file: bool) -> Json {
+pub(super) fn read(from: &str, variable: &str, is_array_file: bool) -> Json {
     let data = json!({"type": "document-extractor", "title": "Read", "variable_selector": [from, variable],
         "is_array_file": is_array_file});
     node("read", data)
 }
 
 /// A workflow whose form has a file and an object, and which gives out the file and its text.
-async fn reader(system: &System, field: Json) -> Client {
+pub(super) async fn reader(system: &System, field: Json) -> Client {
     reader_with(system, field, json!({})).await
 }
 
@@ -104,12 +104,12 @@ async fn reader_with(system: &System, field: Json, features: Json) -> Client {
     register(system, "workflow", nodes, features).await
 }
 
-async fn run(app: &Client, user: &str, inputs: Json) -> HttpResponse {
+pub(super) async fn run(app: &Client, user: &str, inputs: Json) -> HttpResponse {
     app.post("/v1/workflows/run", &json!({"inputs": inputs, "user": user, "response_mode": "blocking"})).await
 }
 
 /// Opens a URL of a file without a key.
-async fn opened(client: &Client, url: &Json) -> HttpResponse {
+pub(super) async fn opened(client: &Client, url: &Json) -> HttpResponse {
     client.with_key(None).get(url.as_str().unwrap_or_else(|| panic!("no URL: {url}"))).await
 }
 

@@ -5,6 +5,7 @@ use reqwest::Method;
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::{Client, HttpResponse};
 use tidemill_tests::llm;
+use tidemill_tests::messages::{names, streamed};
 
 use super::{System, system};
 
@@ -28,22 +29,6 @@ async fn published(system: &System, file: &str) -> Client {
     let answer = system.client.post("/api/v1/apps", &json!({"workflow": file})).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
     system.client.with_key(answer.body["key"].as_str())
-}
-
-async fn streamed(app: &Client, path: &str, body: &Json) -> Vec<Json> {
-    let request = app.request(Method::POST, path).header("content-type", "application/json");
-    let mut stream = app.open(request.body(body.to_string())).await;
-    let mut events = Vec::new();
-    while let Some(message) = stream.next().await {
-        events.extend(message.data.map(|data| serde_json::from_str::<Json>(&data).expect("events are JSON")));
-    }
-    events
-}
-
-fn names(events: &[Json]) -> Vec<&str> {
-    let mut names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
-    names.dedup();
-    names
 }
 
 fn keys(value: &Json) -> Vec<&str> {

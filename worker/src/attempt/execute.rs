@@ -24,6 +24,7 @@ use tracing::Instrument;
 
 use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor, executor_for};
 use crate::attempt::journal::Journal;
+use crate::attempt::own_files::OwnFiles;
 use crate::attempt::progress::{Progress, SharedProgress, sending_pieces};
 use crate::attempt::spill::{Sizes, Spilled, spill, store};
 use crate::attempt::stages;
@@ -335,7 +336,7 @@ async fn outside(
     let Outside { providers, http, files, tools, knowledge, calls, extensions } = &handle.core.outside;
     let (code, documents) = (&handle.core.code, &handle.core.documents);
     let (on_delta, on_thought) = (&mut on_delta, &mut on_thought);
-    let files = &**files;
+    let files = &OwnFiles::new(&**files, &*handle.core.jobs, name.run);
     let attempt = Attempt {
         node,
         graph: variables.graph(),

@@ -17,7 +17,7 @@ use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin, EntryPut,
     EntryStored, Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken,
-    Meta, Note, Paused, PutEntry, Stale, StaleJob, StoreError, TakeLimit, TakeOver,
+    Meta, Note, Paused, PutEntry, RunOwner, Stale, StaleJob, StoreError, TakeLimit, TakeOver,
 };
 use tidemill_common::wire::fact::report::JobName;
 use tidemill_common::wire::suspect::Suspect;
@@ -543,6 +543,10 @@ impl Jobs for FakeJobs {
     async fn note_files(&self, _: RunId) -> Result<bool, StoreError> {
         Ok(true)
     }
+    async fn owner_of_run(&self, _run: RunId) -> Result<Option<RunOwner>, StoreError> {
+        Ok(None)
+    }
+
     async fn wake(&self, reader: u64) -> Result<(), StoreError> {
         assert_eq!(reader, READER);
         self.queued.notify_waiters();

@@ -73,6 +73,19 @@ pub enum FilesError {
     /// The run that creates the file was removed in between.
     #[error("the run {0} has been removed, so it keeps no more files")]
     RunGone(RunId),
+    /// The run may not read this file.
+    #[error(
+        "the run {run} may not read the file {reference:?}: it belongs to a run of another app or user, or to one that was removed"
+    )]
+    NotOfRun {
+        /// The path of the file.
+        reference: String,
+        /// The run that wants to read.
+        run: RunId,
+    },
+    /// Could not find out whose the file is.
+    #[error("the owner of the file cannot be looked up: {0}")]
+    Owner(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Could not mark that the run has files.
     #[error("the run cannot be noted as one that has files: {0}")]
     Note(#[source] Box<dyn std::error::Error + Send + Sync>),

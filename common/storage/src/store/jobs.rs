@@ -1,11 +1,13 @@
 //! The store as workers use it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use tidemill_wire::WireError;
+use tidemill_wire::state::caller_run;
 use tidemill_wire::suspect::Suspect;
 
 use super::{
@@ -112,6 +114,50 @@ pub trait JobReader: Send {
         count: usize,
         block: Duration,
     ) -> Result<Vec<Delivered>, StoreError>;
+}
+
+/// The owner of a run and of its files.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunOwner {
+    /// The id of its app; `None` for a workflow that came with its request.
+    pub app: Option<String>,
+    /// The user who started it; empty if none was named.
+    pub user: String,
+    /// The run that called it.
+    pub caller: Option<RunId>,
+    /// Runs whose files the operator has handed to it.
+    pub handed: BTreeSet<RunId>,
+}
+
+impl RunOwner {
+    /// The field of a run's hash with the ids of [`Self::handed`], separated by spaces.
+    pub const HANDED: &'static str = "files_of";
+    /// The fields of a run's hash that say whose it is. Each run has a status.
+    pub(super) const FIELDS: [&'static str; 5] = ["app", "user", "caller", Self::HANDED, "status"];
+
+    /// The value of [`Self::HANDED`] for these runs; `None` for no run.
+    pub fn handed_field(runs: &BTreeSet<RunId>) -> Option<(&'static str, String)> {
+        let ids: Vec<String> = runs.iter().map(ToString::to_string).collect();
+        (!ids.is_empty()).then(|| (Self::HANDED, ids.join(" ")))
+    }
+
+    /// Reads it from the fields; `None` when there is no run.
+    ///
+    /// # Errors
+    /// The caller cannot be read. Without it the run would count as one that no other has called.
+    pub(super) fn of(fields: &HashMap<String, String>) -> Result<Option<Self>, StoreError> {
+        if !fields.contains_key("status") {
+            return Ok(None);
+        }
+        let unreadable = |error: WireError| StoreError::Unexpected {
+            doing: "reading the owner of a run",
+            reason: error.to_string(),
+        };
+        let caller = fields.get("caller").map(|text| caller_run(text)).transpose().map_err(unreadable)?;
+        let text = |name: &str| fields.get(name).map(String::as_str).unwrap_or_default();
+        let handed = text(Self::HANDED).split(' ').filter_map(|id| id.parse().ok()).collect();
+        Ok(Some(Self { app: fields.get("app").cloned(), user: text("user").to_owned(), caller, handed }))
+    }
 }
 
 /// The store as workers use it.
@@ -231,6 +277,8 @@ pub trait Jobs: Send + Sync {
     /// Marks that a run has files, or is about to; `false` when the run no longer exists. After its removal
     /// [`Shards::files_left`](super::Shards::files_left) lists it.
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError>;
+    /// The owner of a run; `None` when the run no longer exists.
+    async fn owner_of_run(&self, run: RunId) -> Result<Option<RunOwner>, StoreError>;
     /// Subscribes to hints; ends with the connection.
     async fn hints(&self) -> Result<Box<dyn Hints>, StoreError>;
     /// Ends the current wait of a [`JobReader`], if it waits. Optional: a store may do nothing.

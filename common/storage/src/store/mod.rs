@@ -43,7 +43,7 @@ pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};
 pub use fleet::{Fleet, JobHeld, JobPlace, LiveWorker, QueueState};
 pub use following::Following;
 pub use jobs::{
-    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Note, Stale, StaleJob, TakeOver,
+    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Note, RunOwner, Stale, StaleJob, TakeOver,
 };
 pub use journal::{EntryBegin, EntryStored, JournalKey};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};

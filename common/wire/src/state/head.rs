@@ -11,7 +11,7 @@ use crate::codec::value::{NamedJson, StoredJson, named_from_json, stored_from_js
 use crate::state::breakpoint::{breakpoints_from_json, breakpoints_json};
 use crate::{WireError, check_version};
 use tidemill_base::clock::Timestamp;
-use tidemill_base::ids::{FramePath, NodeId};
+use tidemill_base::ids::{FramePath, NodeId, RunId};
 use tidemill_base::value::JsonMap;
 use tidemill_engine::state::options::RunOptions;
 use tidemill_engine::state::run::{Caller, RunHead, RunStatus};
@@ -213,6 +213,15 @@ pub fn read_caller(value: &Json) -> Result<Box<Caller>, WireError> {
         frame: text("frame").map(FramePath::from).unwrap_or_default(),
         node: text("node").ok_or_else(|| missing("node"))?.into(),
     }))
+}
+
+/// Reads the run that has called a run, from the text in its hash.
+///
+/// # Errors
+/// The text is no caller.
+pub fn caller_run(text: &str) -> Result<RunId, WireError> {
+    let value: Json = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+    Ok(read_caller(&value)?.run)
 }
 
 /// Reads a time from the fields of a run.

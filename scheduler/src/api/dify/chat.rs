@@ -172,7 +172,7 @@ fn message(app: &App, record: &RunRecord, projection: &Projection) -> Json {
         "conversation_id": record.conversation_id,
         // Of the app, because an answer in place of its workflow is the run of another one.
         "mode": app.mode,
-        "answer": projection.answer(),
+        "answer": projection.linked_answer(),
         "metadata": projection.metadata(),
         "created_at": record.created_at.seconds(),
     })

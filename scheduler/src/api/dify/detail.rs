@@ -39,6 +39,7 @@ pub async fn show(
     clean_outputs(render.features(), withheld.as_deref(), &mut outputs);
     if let Some(links) = &facts.links {
         links.fill(outputs.values_mut());
+        outputs.values_mut().for_each(|value| links.fill_texts(value));
     }
     Ok(JsonBody(json!({
         "id": record.id.to_string(),

@@ -6,12 +6,11 @@ use axum::http::StatusCode;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::ids::RunId;
 use tidemill_common::machine::fact::AnswerContent;
 use tidemill_common::store::App;
 use tidemill_common::value::JsonMap;
 
-use super::{find, user_of};
+use super::{find, links, owner_of, user_of};
 use crate::api::ApiState;
 use crate::api::answers::{Answer, Refused, answer};
 use crate::api::auth::CallingApp;
@@ -20,6 +19,7 @@ use crate::api::request::{Body, take_object, take_text};
 use crate::runs::forms;
 use crate::runs::pauses;
 use crate::runs::pauses::{Pause, PauseStatus};
+use crate::runs::record::RunRecord;
 
 /// Shows a form that waits for an answer.
 ///
@@ -31,16 +31,18 @@ pub async fn show(
     Path(token): Path<String>,
 ) -> Result<JsonBody<Json>, ApiError> {
     let now = state.store.time().await?;
-    let (_, pause) = waiting(&state, &app, &token, now).await?;
+    let (run, pause) = waiting(&state, &app, &token, now).await?;
     let form = pause.dify(token);
     let part = |key: &str| form.get(key).cloned().unwrap_or_default();
-    Ok(JsonBody(json!({
+    let mut shown = json!({
         "form_content": part("form_content"),
         "inputs": part("inputs"),
         "resolved_default_values": as_texts(part("resolved_default_values")),
         "user_actions": part("actions"),
         "expiration_time": part("expiration_time"),
-    })))
+    });
+    links(&state).await?.shown_to(owner_of(&run)).fill_texts(&mut shown);
+    Ok(JsonBody(shown))
 }
 
 /// Answers a form, once. After `Ok` the run will continue with the answer.
@@ -66,7 +68,7 @@ pub async fn submit(
     };
     let now = state.store.time().await?;
     let (run, pause) = waiting(&state, &app, &token, now).await?;
-    match answer(&state, run, &pause, given, now).await {
+    match answer(&state, run.id, &pause, given, now).await {
         Ok(()) => Ok(JsonBody(json!({}))),
         Err(refused) => Err(in_difys_words(refused, &pause.id)),
     }
@@ -78,16 +80,14 @@ async fn waiting(
     app: &App,
     token: &str,
     now: Timestamp,
-) -> Result<(RunId, Pause), ApiError> {
+) -> Result<(RunRecord, Pause), ApiError> {
     let run = forms::run_of(token).ok_or_else(not_found)?;
-    if find(state, app, run).await?.is_none() {
-        return Err(not_found());
-    }
+    let record = find(state, app, run).await?.ok_or_else(not_found)?;
     let tokens = state.forms.tokens(&*state.store).await?;
     let mut pauses = pauses::of_run(&*state.store, run).await?.into_iter();
     let pause = pauses.find(|pause| tokens.is_of(token, run, &pause.id)).ok_or_else(not_found)?;
     match pause.status(now) {
-        PauseStatus::Pending => Ok((run, pause)),
+        PauseStatus::Pending => Ok((record, pause)),
         PauseStatus::Answered => Err(submitted(&pause.id)),
         PauseStatus::Expired | PauseStatus::Cancelled => Err(expired(&pause.id)),
     }

@@ -89,7 +89,7 @@ fn to_json(
         Some(_) | None => "normal",
     };
     let usage = message_fields::usage(turn);
-    json!({
+    let mut message = json!({
         "id": turn["id"],
         "conversation_id": conversation,
         "parent_message_id": NO_BRANCH,
@@ -110,5 +110,7 @@ fn to_json(
         "error": error,
         "extra_contents": message_fields::forms(turn, tokens),
         "total_tokens": usage.total,
-    })
+    });
+    links.fill_texts(&mut message);
+    message
 }

@@ -100,6 +100,7 @@ async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, Api
     clean_outputs(render.features(), withheld.as_deref(), &mut record.outputs);
     let links = links(state).await?.shown_to(owner_of(&record));
     links.fill(record.outputs.values_mut());
+    record.outputs.values_mut().for_each(|value| links.fill_texts(value));
     let data = json!({
         "id": id,
         "workflow_id": record.workflow_id(),

@@ -55,6 +55,7 @@ pub async fn submit(
         options,
         idempotency: idempotency(&headers, "admin", &body)?,
         root: take_text(&mut map, "root")?,
+        is_of_operator: true,
         ..Submission::of(workflow, sys, inputs)
     };
     nothing_left(&map)?;

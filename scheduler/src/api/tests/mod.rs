@@ -17,4 +17,5 @@ mod pausing;
 mod rendering;
 mod running;
 mod submitting;
+mod verdicts;
 mod whole;

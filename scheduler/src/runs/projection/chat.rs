@@ -197,10 +197,10 @@ impl Projection {
     /// The answer so far, for a client that joins a chat later. Returns `None` while there is no text.
     pub fn text_so_far(&self) -> Option<Json> {
         let chat = self.run.chat.as_ref().filter(|_| !self.answer().is_empty())?;
-        Some(self.message_replace(chat))
+        Some(self.with_links_so_far(self.message_replace(chat)))
     }
 
-    /// The text that clients see.
+    /// The text that clients see, with paths of files where they get signed URLs.
     pub fn answer(&self) -> String {
         self.moderated.text().map_or_else(|| self.shown.text(), str::to_owned)
     }

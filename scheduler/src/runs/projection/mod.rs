@@ -5,6 +5,7 @@ mod chat;
 mod container;
 mod enclosing;
 pub(crate) mod files;
+mod linked;
 mod moderated;
 mod names;
 mod node;
@@ -59,7 +60,7 @@ pub struct RunFacts {
     pub chat: Option<ChatFacts>,
     /// Creates the tokens of the run's forms; with `None` tokens are empty.
     pub forms: Option<FormsOfRun>,
-    /// Signs URLs of files; with `None` files of runs have none.
+    /// Signs URLs of files, also of those in texts; with `None` files of runs have none.
     pub links: Option<FileLinks>,
 }
 
@@ -72,6 +73,8 @@ pub struct Projection {
     totals: Totals,
     /// The text that a client has received.
     shown: ShownText,
+    /// Puts signed URLs into the text that is sent in pieces.
+    linked: linked::Linked,
     /// Replaces an answer that the app's moderation flags.
     moderated: Moderated,
     /// Data for the end of a chat's message.
@@ -98,6 +101,7 @@ impl Projection {
             graph,
             totals: Totals::default(),
             shown: ShownText::default(),
+            linked: linked::Linked::default(),
             gathered: Gathered::default(),
             thoughts: Thoughts::default(),
             index: HashMap::new(),
@@ -110,6 +114,7 @@ impl Projection {
     /// to clear its text.
     pub fn reset(&mut self) -> Json {
         self.shown = ShownText::default();
+        self.linked = linked::Linked::default();
         self.moderated = Moderated::of(&self.graph.features);
         self.gathered = Gathered::default();
         self.thoughts = Thoughts::default();
@@ -128,11 +133,14 @@ impl Projection {
         if self.run.chat.is_some() {
             self.gather(record);
         }
-        if let (Some(by), Some(chat)) = (self.run.answered_by, self.run.chat.clone()) {
-            return self.preset_answer(by, &chat, record);
-        }
-        let payloads = self.payloads(record);
-        if self.moderated.is_off() { payloads } else { self.moderate(record, payloads) }
+        let payloads = match (self.run.answered_by, self.run.chat.clone()) {
+            (Some(by), Some(chat)) => self.preset_answer(by, &chat, record),
+            (Some(_) | None, _) => {
+                let payloads = self.payloads(record);
+                if self.moderated.is_off() { payloads } else { self.moderate(record, payloads) }
+            }
+        };
+        self.with_links(payloads)
     }
 
     /// The payloads for an event, without moderation.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use tidemill_common::files::FilesError;
 use tidemill_common::ids::{BlobId, RunId};
 use tidemill_common::limits::{self, CALL_LOOK_MS};
 use tidemill_common::machine::fact::{Call, JobQuestion};
@@ -15,6 +16,7 @@ use tidemill_common::store::{Called, Paused};
 use tidemill_common::value::{BlobRef, Segment, Stored, blob_text};
 
 use crate::attempt::journal::Journal;
+use crate::attempt::own_files;
 use crate::attempt::spill;
 use crate::metrics;
 use crate::outside::providers::Waiter;
@@ -197,6 +199,9 @@ impl Waiter for Journal {
     }
     async fn wait(&self, wait: Duration, reason: &str) {
         Self::wait(self, wait, reason).await;
+    }
+    async fn check_file(&self, reference: &str) -> Result<(), FilesError> {
+        own_files::check(self.jobs(), self.of.run, reference).await
     }
     fn leaves_tries(&self) -> bool {
         self.repeats_calls

@@ -27,6 +27,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::attempt::execute::{Doing, execute, finish, limit_of, progress_of, timed_out};
 use crate::attempt::executor::{AttemptName, executor_for};
 use crate::attempt::journal::Journal;
+use crate::attempt::own_files::OwnFiles;
 use crate::attempt::progress::{SharedProgress, sending_pieces};
 use crate::attempt::stages::hooks::EndedBy;
 use crate::attempt::variables::JobVariables;
@@ -72,6 +73,8 @@ pub(crate) struct WorkContext<'a> {
     pub(crate) variables: JobVariables,
     /// The job's journal.
     pub(crate) journal: &'a Journal,
+    /// The file storage, for this run.
+    pub(crate) files: OwnFiles<'a>,
     /// Data the stages add to the node's record.
     pub(crate) process_data: JsonMap,
 }
@@ -102,6 +105,7 @@ pub(crate) async fn attempt(handle: JobHandle, job: Job, graph: Arc<Graph>, ix: 
         name,
         variables,
         journal,
+        files: OwnFiles::new(&*handle.core.outside.files, &*handle.core.jobs, name.run),
         process_data: JsonMap::new(),
     };
     let in_vain = async || {

@@ -115,7 +115,7 @@ pub(super) fn around<'a>(cx: &'a WorkContext<'_>, graph: &'a Graph) -> Around<'a
         options: cx.options,
         providers: &outside.providers,
         http: &outside.http,
-        files: &*outside.files,
+        files: &cx.files,
         tools: &outside.tools,
         calls: &outside.calls,
         journal: cx.journal,

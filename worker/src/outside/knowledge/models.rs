@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
+use tidemill_common::files::FilesError;
 use tidemill_common::knowledge::vectors::{from_text, to_text};
 use tidemill_common::nodes::knowledge_retrieval::ErrorType;
 use tidemill_common::nodes::llm::ModelConfig;
@@ -174,6 +175,9 @@ impl Waiter for Models<'_> {
         self.under_way.send_modify(|calls| *calls = calls.saturating_sub(1));
         self.rest(wait, reason).await;
         self.under_way.send_modify(|calls| *calls += 1);
+    }
+    async fn check_file(&self, reference: &str) -> Result<(), FilesError> {
+        self.journal.check_file(reference).await
     }
     fn leaves_tries(&self) -> bool {
         self.journal.leaves_tries()

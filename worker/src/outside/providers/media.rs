@@ -134,24 +134,19 @@ pub async fn load(messages: Vec<Message>, sending: Sending<'_>) -> Result<Vec<Se
 }
 
 async fn load_file(part: &FilePart, sending: Sending<'_>, left: &mut u64) -> Result<Media, ModelError> {
-    let text = |key: &str| part.file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+    let text = |key: &str| text_of(part, key);
     let format = text("extension").ok_or_else(|| ModelError::value("Missing file extension"))?;
     let mime_type = text("mime_type").ok_or_else(|| ModelError::value("Missing file mime_type"))?;
     let filename = text("filename").unwrap_or_default();
     // A provider cannot reach a file in this system's storage.
-    let remote = text("remote_url").or_else(|| text("url"));
-    let remote = remote.filter(|_| text("transfer_method") == Some("remote_url"));
-    let source = match remote {
+    let source = match remote(part) {
         Some(url) if (sending.as_url)(part.kind) => Source::Url(url.to_owned()),
         remote => {
             let file_source = match remote {
                 Some(url) => FileSource::Remote(url),
-                None => {
-                    let reference = text("reference").or_else(|| text("related_id"));
-                    FileSource::Stored(reference.ok_or_else(|| {
-                        unreadable(sending.label, filename, "it has neither a URL nor a reference")
-                    })?)
-                }
+                None => FileSource::Stored(reference(part).ok_or_else(|| {
+                    unreadable(sending.label, filename, "it has neither a URL nor a reference")
+                })?),
             };
             let bytes = bytes_of(file_source, sending, *left).await;
             let bytes = bytes.map_err(|reason| unreadable(sending.label, filename, &reason))?;
@@ -167,6 +162,24 @@ async fn load_file(part: &FilePart, sending: Sending<'_>, left: &mut u64) -> Res
         detail: part.detail.clone(),
         source,
     })
+}
+
+fn text_of<'a>(part: &'a FilePart, key: &str) -> Option<&'a str> {
+    part.file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty())
+}
+
+/// The URL of a file of another server.
+fn remote(part: &FilePart) -> Option<&str> {
+    let url = text_of(part, "remote_url").or_else(|| text_of(part, "url"));
+    url.filter(|_| text_of(part, "transfer_method") == Some("remote_url"))
+}
+
+/// The reference of a file in the storage; `None` for a file of another server.
+pub(super) fn reference(part: &FilePart) -> Option<&str> {
+    match remote(part) {
+        Some(_) => None,
+        None => text_of(part, "reference").or_else(|| text_of(part, "related_id")),
+    }
 }
 
 /// The location of a file.
@@ -204,7 +217,7 @@ async fn bytes_of(file_source: FileSource<'_>, sending: Sending<'_>, max: u64) -
     }
 }
 
-fn unreadable(label: &str, filename: &str, reason: &str) -> ModelError {
+pub(super) fn unreadable(label: &str, filename: &str, reason: &str) -> ModelError {
     let named = if filename.is_empty() { "without a name" } else { filename };
     let cause = format!("the file {named} cannot be sent: {reason}");
     ModelError::new(label, ErrorClass::BadRequest, &cause)

@@ -12,9 +12,9 @@ use super::queue::JobSource;
 use super::shard::Shard;
 use super::{Inner, MemoryStore, announce, calls, journal, wait_for_items};
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Delivered, EntryBegin, EntryPut, EntryStored, Fleet,
-    GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, PutEntry,
-    Stale, StoreError, TakeLimit, TakeOver,
+    Accepted, App, AppRecords, Called, Catalog, Completion, Delivered, EntryBegin, EntryPut, EntryStored,
+    Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused,
+    PutEntry, RunOwner, Stale, StoreError, TakeLimit, TakeOver,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -328,6 +328,11 @@ impl Jobs for MemoryStore {
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {
         Ok(self.inner.lock().note_files(run))
+    }
+
+    async fn owner_of_run(&self, run: RunId) -> Result<Option<RunOwner>, StoreError> {
+        let found = self.fields_of_runs(&[run], &RunOwner::FIELDS).await?;
+        found.first().map_or(Ok(None), RunOwner::of)
     }
 
     async fn wake(&self, _reader: u64) -> Result<(), StoreError> {

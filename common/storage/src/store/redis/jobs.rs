@@ -15,9 +15,9 @@ use crate::store::redis::connection::pubsub::HintMessages;
 use crate::store::redis::connection::replies::{array, entry, take, unexpected};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries, error_of};
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryPut, EntryStored, Fleet,
-    GiveLimit, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, PutEntry, Runs,
-    Stale, StoreError, TakeLimit, TakeOver,
+    Accepted, App, AppRecords, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryPut,
+    EntryStored, Fleet, GiveLimit, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta,
+    Paused, PutEntry, RunOwner, Runs, Stale, StoreError, TakeLimit, TakeOver,
 };
 use tidemill_base::clock::{Clock, SystemClock};
 use tidemill_base::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
@@ -347,6 +347,11 @@ impl Jobs for RedisStore {
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {
         self.note_files_of(run).await
+    }
+
+    async fn owner_of_run(&self, run: RunId) -> Result<Option<RunOwner>, StoreError> {
+        let found = self.fields_of_runs(&[run], &RunOwner::FIELDS).await?;
+        found.first().map_or(Ok(None), RunOwner::of)
     }
 
     async fn wake(&self, reader: u64) -> Result<(), StoreError> {

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidemill_common::files::FilesError;
 use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::store::{
     GiveLimit, Jobs, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, StoreError, TakeLimit,
@@ -37,6 +38,11 @@ pub trait Waiter: Send + Sync {
     fn attempt(&self) -> String;
     /// Waits and records the reason. It may never return; the call may then be made again later.
     async fn wait(&self, wait: Duration, reason: &str);
+    /// Checks that the run of the call may read this file.
+    ///
+    /// # Errors
+    /// [`FilesError::NotOfRun`], or the owner of the file cannot be looked up.
+    async fn check_file(&self, reference: &str) -> Result<(), FilesError>;
     /// False when the waiter repeats failed calls itself, so that each try is counted and reported: a node that runs
     /// inside another. Then a call makes no tries of its own; only the limits that the operator has set are waited for.
     fn leaves_tries(&self) -> bool {

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use futures_util::FutureExt as _;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{ManualClock, Timestamp};
+use tidemill_common::files::FilesError;
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::{ModelMode, Role};
@@ -40,6 +41,9 @@ impl Waiter for Moving<'_> {
         self.waits.lock().unwrap().push((wait.as_millis() as u64, reason.into()));
         self.clock.advance(wait);
     }
+    async fn check_file(&self, _reference: &str) -> Result<(), FilesError> {
+        Ok(())
+    }
 }
 
 /// Records the reason of each wait and never returns, like a parked job.
@@ -54,6 +58,9 @@ impl Waiter for Parked {
     async fn wait(&self, wait: Duration, reason: &str) {
         self.0.lock().unwrap().push((wait.as_millis() as u64, reason.into()));
         std::future::pending().await
+    }
+    async fn check_file(&self, _reference: &str) -> Result<(), FilesError> {
+        Ok(())
     }
 }
 
@@ -271,6 +278,9 @@ impl Waiter for Inside<'_> {
     fn leaves_tries(&self) -> bool {
         false
     }
+    async fn check_file(&self, _reference: &str) -> Result<(), FilesError> {
+        Ok(())
+    }
 }
 
 #[tokio::test]
@@ -331,6 +341,9 @@ impl Waiter for Patient<'_> {
             return self.parked.wait(wait, reason).await;
         }
         self.clock.advance(wait);
+    }
+    async fn check_file(&self, _reference: &str) -> Result<(), FilesError> {
+        Ok(())
     }
 }
 

@@ -3,11 +3,13 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use serde_json::Value as Json;
 use tidemill_common::nodes::llm::message::{Message, MessagePart};
 use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::nodes::llm::{Role, tokens};
 
 use crate::outside::providers::limiter::{CallUsage, Waiter};
+use crate::outside::providers::media;
 use crate::outside::providers::profile::model::{Model, Question, REPLY_LIMITS, TOKEN_CHARS};
 use crate::outside::providers::profile::vector;
 use crate::outside::providers::{
@@ -36,6 +38,7 @@ impl JobModel<'_> {
     /// # Errors
     /// As [`Model::ask`].
     pub async fn ask(&self, question: Question, on_delta: DeltaSink<'_>) -> Result<ModelReply, ModelError> {
+        self.check_files(&question.messages).await?;
         let (prompt, mut chars) = (tokens::estimate(&question.messages), 0);
         let mut count = |piece: &str| {
             chars += piece.chars().count() as u64;
@@ -56,6 +59,19 @@ impl JobModel<'_> {
             Err(error) if chars == 0 => Err(error),
             Err(error) => Err(ModelError { lost: Tokens { prompt, completion }, ..error }),
         }
+    }
+
+    /// Refuses files of the storage that the run of the job may not read: a node before this one may have written any path
+    /// into a file object.
+    async fn check_files(&self, messages: &[Message]) -> Result<(), ModelError> {
+        for part in messages.iter().flat_map(|message| &message.parts) {
+            let MessagePart::File(file) = part else { continue };
+            let Some(reference) = media::reference(file) else { continue };
+            let checked = self.waiter.check_file(reference).await;
+            let filename = file.file.get("filename").and_then(Json::as_str).unwrap_or_default();
+            checked.map_err(|error| media::unreadable(&self.model.label, filename, &error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// As [`Self::ask`], with only the provider's own token counts.
