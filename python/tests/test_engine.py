@@ -146,19 +146,21 @@ def test_a_run_waits_for_an_answer_and_takes_one_that_fits() -> None:
 
 def test_a_run_that_a_command_paused_takes_new_values_and_resumes() -> None:
     with Engine() as engine:
-        run_of: list[Any] = []
-        started = threading.Event()
+        goes_on = threading.Event()
 
         @engine.node("llm")
         def model(ctx: NodeContext) -> dict[str, Any]:
-            assert started.wait(60)
-            run_of[0].pause("look at it")
+            assert goes_on.wait(60)
             return {"text": "first"}
 
         flow = chain(llm(), template("second", "{{ q }}"), outputs={"text": "llm.text", "q": "second.output"})
-        run_of.append(engine.run(flow, {"q": "Ada"}))
-        started.set()
-        run = run_of[0]
+        run = engine.run(flow, {"q": "Ada"})
+        for event in run:
+            if event.type == "node_run_started" and event.node_id == "llm":
+                run.pause("look at it")
+                break
+        # The node that runs may end; the next one waits.
+        goes_on.set()
         with pytest.raises(RunPaused) as paused:
             run.result()
         assert paused.value.pauses == []
