@@ -178,11 +178,11 @@ async fn a_pause_waits_for_a_person_and_another_worker_executes_the_node_with_th
     let client = scheduler.client();
     let first = worker(&cluster, Hosts::default().node("n", asks())).await;
     let run = submit(&client, &file("P", &["q"], &[("n", llm())], &[("said", ["n", "text"])])).await;
-    let pending = async |content: &str| {
+    let pending = async |prompt: &str| {
         until("the run to ask", LONG, async || {
             let shown = client.run(&run).await;
             let pauses = shown["pauses"].as_array().into_iter().flatten();
-            let mut open = pauses.filter(|pause| pause["status"] == "pending" && pause["content"] == content);
+            let mut open = pauses.filter(|pause| pause["status"] == "pending" && pause["prompt"] == prompt);
             open.next().cloned().ok_or_else(|| shown.to_string())
         })
         .await
@@ -356,17 +356,10 @@ async fn a_call_of_the_program_is_registered_and_runs_where_it_is() {
     let manifest = manifest.as_object().expect("an object");
     let _one = worker(&cluster, Hosts::default().call("greet", manifest.clone(), greet())).await;
     let shown = client.get("/api/v1/calls/greet").await.body;
-    assert_eq!(
-        (&shown["version"], &shown["transport"]),
-        (&json!(1), &json!({"type": "worker"})),
-        "{shown:#}"
-    );
+    assert_eq!(shown["transport"], json!({"type": "worker"}), "{shown:#}");
     let _two = worker(&cluster, Hosts::default().call("greet", manifest.clone(), greet())).await;
-    assert_eq!(
-        client.get("/api/v1/calls/greet").await.body["version"],
-        1,
-        "the same Call is not written again"
-    );
+    let again = client.get("/api/v1/calls/greet").await.body;
+    assert_eq!(again["version"], shown["version"], "the same Call is not written again");
     let node = json!({"type": "call", "title": "G", "node": "greet", "params": {"who": "{{#start.q#}}"}});
     let workflow = file("C", &["q"], &[("g", node)], &[("said", ["g", "text"])]);
     for _ in 0..10 {

@@ -63,7 +63,8 @@ fn add_children(parent: &str, data: &JsonMap, configs: &mut Configs) {
     let children = data.get("virtual_nodes").and_then(|children| children.as_array());
     for child in children.into_iter().flatten() {
         let Some(local) = child.get("id").and_then(|id| id.as_str()) else { continue };
-        let own = child.get("data").unwrap_or(child).as_object().cloned().unwrap_or_default();
+        let mut own = child.get("data").and_then(|data| data.as_object()).cloned().unwrap_or_default();
+        own.insert("type".into(), child.get("type").cloned().unwrap_or_default());
         configs.insert(global_id(parent, local), own);
     }
 }

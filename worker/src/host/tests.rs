@@ -90,7 +90,7 @@ fn types_that_hold_other_nodes_or_begin_or_end_a_run_are_refused() {
         assert_eq!(refused, HostsError::EnginesOwn(name.into()));
     }
     let unknown = Hosts::default().node_type("my-node", named("x")).unwrap_err();
-    assert!(unknown.to_string().contains("call nodes"), "{unknown}");
+    assert!(unknown.to_string().contains("`call` nodes"), "{unknown}");
 }
 
 #[test]

@@ -92,7 +92,10 @@ pub(crate) fn can(about: &AboutWorker, need: &Need, key: Option<&str>) -> bool {
             let has = |source: &str| about.tools.iter().any(|known| known == source);
             has("service") || has(&source_of(kind, provider)) || has(&source_of(kind, also))
         }
-        Need::Call { id } => about.calls.iter().any(|call| call.id == *id && call.usable),
+        // A worker has not checked its Calls yet when it starts, and knows those of its program.
+        Need::Call { id } => {
+            about.hosted.calls.contains(id) || about.calls.iter().any(|call| call.id == *id && call.usable)
+        }
         Need::Variable { name } => about.variables.iter().any(|known| known == name),
         Need::SecretKey { .. } => about.key.is_some() && about.key.as_deref() != key,
         Need::Code { language } => about.code.iter().any(|known| known == language),
@@ -127,6 +130,7 @@ mod tests {
             calls: [("greet", true), ("broken", false)]
                 .map(|(id, usable)| CallAbility { id: id.into(), usable, ..CallAbility::default() })
                 .into(),
+            hosted: HostedAbility { calls: vec!["own".into()], ..HostedAbility::default() },
             variables: vec!["TOKEN".into()],
             code: vec!["python3".into()],
             documents: true,
@@ -161,6 +165,7 @@ mod tests {
             (tool("mcp", "pets"), None, false),
             (tool("workflow", "any"), None, true),
             (Need::Call { id: "greet".into() }, None, true),
+            (Need::Call { id: "own".into() }, None, true),
             (Need::Call { id: "broken".into() }, None, false),
             (Need::Call { id: "other".into() }, None, false),
             (Need::Variable { name: "TOKEN".into() }, None, true),
