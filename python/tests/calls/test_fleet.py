@@ -9,7 +9,7 @@ import pytest
 from calls.greet import Greet, workflow
 from tidemill import Client, RunFailed, TidemillError, Worker
 
-from fleet import Fleet
+from fleet import Fleet, until
 
 SECONDS_MAX = 60
 
@@ -21,16 +21,22 @@ def client(fleet: Fleet) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def worker(fleet: Fleet) -> Iterator[Worker]:
+def worker(fleet: Fleet, client: Client) -> Iterator[Worker]:
     with_calls = Worker(fleet.redis_url)
     with_calls.calls(Greet)
+
+    def is_known() -> bool:
+        return any(shown["usable"] for shown in client.calls.get("Greet")["workers"])
+
     with with_calls as started:
+        # Its record says what it can do; other workers leave jobs to it when they can read that.
+        until(is_known, "the record of the worker")
         yield started
 
 
 @pytest.mark.usefixtures("worker")
 def test_the_scheduler_shows_its_texts_and_schemas(client: Client) -> None:
-    shown = client.calls.get("Greet").model_dump()
+    shown = client.calls.get("Greet")
     assert shown["info"]["en"]["name"] == "Greet"
     assert shown["input_schema"]["required"] == ["who"]
     assert shown["transport"] == {"type": "worker"}
@@ -39,7 +45,7 @@ def test_the_scheduler_shows_its_texts_and_schemas(client: Client) -> None:
 @pytest.mark.usefixtures("worker")
 def test_publishing_knows_the_call(client: Client) -> None:
     app = client.apps.publish(workflow("Greet", who="Ada"))
-    assert client.run(app=app.id, inputs={}).result(timeout=SECONDS_MAX)["text"] == "Hello, Ada"
+    assert client.run(app=app["id"], inputs={}).result(timeout=SECONDS_MAX)["text"] == "Hello, Ada"
 
 
 @pytest.mark.usefixtures("worker")
