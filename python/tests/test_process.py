@@ -156,20 +156,18 @@ def test_ctrl_c_ends_a_wait(how: str) -> None:
 
 
 def test_a_subinterpreter_is_refused_with_a_sentence() -> None:
-    if sys.version_info < (3, 12) or sys.version_info < (3, 13):
-        modules = "_xxsubinterpreters"
-    else:
-        modules = "_interpreters"
+    modules = "_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters"
     text = said(f"""
         import {modules} as interpreters
         inner = interpreters.create()
         source = '''
         import sys
+        import os
         sys.path[:0] = {{path}}
         try:
-            import tidemill
+            from tidemill import Engine
         except ImportError as error:
-            print("refused:", error, flush=True)
+            os.write(1, ("refused: " + str(error)).encode())
         '''
         import textwrap
         run = getattr(interpreters, "run_string", None) or interpreters.exec

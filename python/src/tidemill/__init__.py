@@ -29,6 +29,12 @@ if sysconfig.get_config_var("Py_GIL_DISABLED") and sys.version_info < (3, 15):
         "not load; use the usual build of Python"
     )
 
+# Later versions refuse it themselves, with a sentence of their own.
+if sys.version_info < (3, 12):
+    from tidemill import _interpreter
+
+    _interpreter.refuse_subinterpreters()
+
 if TYPE_CHECKING:
     from tidemill._native import log as log
     from tidemill.client import AsyncClient as AsyncClient

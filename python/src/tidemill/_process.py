@@ -46,8 +46,9 @@ def opened(closable: Closable) -> None:
     with _lock:
         _open.add(closable)
         if _mailbox is None:
-            _mailbox = threading.Thread(target=_empty_the_mailbox, name="tidemill-mailbox", daemon=True)
-            _mailbox.start()
+            mailbox = threading.Thread(target=_empty_the_mailbox, name="tidemill-mailbox", daemon=True)
+            mailbox.start()
+            _mailbox = mailbox
 
 
 def later(seconds: float, function: Callable[[], None]) -> None:

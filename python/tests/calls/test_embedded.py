@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from calls.greet import Careless, Greet, workflow
 
+from calls.greet import Careless, Greet, workflow
 from tidemill import Engine, RunFailed
 from tidemill.calls import CallStandardError, CoreCall
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from calls.greet import Greet, GreetInput, GreetOutput
 
+from calls.greet import Greet, GreetInput, GreetOutput
 from tidemill.calls import (
     CallInfo,
     CallOutputChunk,
