@@ -30,7 +30,7 @@ def worker(fleet: Fleet) -> Iterator[Worker]:
 
 @pytest.mark.usefixtures("worker")
 def test_the_scheduler_shows_its_texts_and_schemas(client: Client) -> None:
-    shown = client.calls.get("Greet").model_dump()
+    shown = client.calls.get("Greet")
     assert shown["info"]["en"]["name"] == "Greet"
     assert shown["input_schema"]["required"] == ["who"]
     assert shown["transport"] == {"type": "worker"}
@@ -39,7 +39,7 @@ def test_the_scheduler_shows_its_texts_and_schemas(client: Client) -> None:
 @pytest.mark.usefixtures("worker")
 def test_publishing_knows_the_call(client: Client) -> None:
     app = client.apps.publish(workflow("Greet", who="Ada"))
-    assert client.run(app=app.id, inputs={}).result(timeout=SECONDS_MAX)["text"] == "Hello, Ada"
+    assert client.run(app=app["id"], inputs={}).result(timeout=SECONDS_MAX)["text"] == "Hello, Ada"
 
 
 @pytest.mark.usefixtures("worker")
