@@ -9,7 +9,7 @@ import pytest
 from calls.greet import Greet, workflow
 from tidemill import Client, RunFailed, TidemillError, Worker
 
-from fleet import Fleet
+from fleet import Fleet, until
 
 SECONDS_MAX = 60
 
@@ -21,10 +21,16 @@ def client(fleet: Fleet) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def worker(fleet: Fleet) -> Iterator[Worker]:
+def worker(fleet: Fleet, client: Client) -> Iterator[Worker]:
     with_calls = Worker(fleet.redis_url)
     with_calls.calls(Greet)
+
+    def is_known() -> bool:
+        return any(shown["usable"] for shown in client.calls.get("Greet")["workers"])
+
     with with_calls as started:
+        # Its record says what it can do; other workers leave jobs to it when they can read that.
+        until(is_known, "the record of the worker")
         yield started
 
 
