@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 1a36364e6216d401282de89a8789372123a379fc254e94a7cf0de89de13261db
-Rest: bc7150e8837b827b789c31793627e73358f540758e5d8fee47a0ebb38ffa4bf3
+Document: 7845151a410504bd6a50454731cd766ab0e3db9e5316720461953a571d80144b
+Rest: b257d9b7103fb801874a79f9cd8514c827421f658ea791732b43c956980d670b
 """
 
 from __future__ import annotations
@@ -617,6 +617,8 @@ class Worker(TypedDict):
     documents: NotRequired[bool]
     datasets: NotRequired[list[str]]
     key_fingerprint: NotRequired[str | None]
+    hosted: NotRequired[dict[str, list[str]]]
+    """What the program around the worker executes itself: `nodes`, `types`, `tools`, `queues`, `calls`, as far as there are any."""
     missing: NotRequired[list[Missing]]
 
 
