@@ -21,6 +21,23 @@ class ModelBreaksOff(Exception):
     """The reply has no end."""
 
 
+def _content(ctx: NodeContext, message: dict[str, Any]) -> Any:
+    """What a message says: its text, or a list of parts if it has images."""
+    if not message["files"]:
+        return message["text"]
+    detail = ctx.config["vision"]["configs"]["detail"]
+    images = [
+        {"type": "image_url", "image_url": {"url": file["remote_url"], "detail": detail}} for file in message["files"]
+    ]
+    return [*([{"type": "text", "text": message["text"]}] if message["text"] else []), *images]
+
+
+def _filled(ctx: NodeContext, name: str, value: Any) -> Any:
+    """A parameter of the model, with its references filled in."""
+    text = ctx.render(value) if isinstance(value, str) else value
+    return float(text) if name == "temperature" else text
+
+
 class Model:
     """Asks the server that the settings name for the provider `default`."""
 
@@ -61,9 +78,9 @@ class Model:
         model = ctx.config["model"]
         body = {
             "model": model["name"],
-            "messages": [{"role": message["role"], "content": message["text"]} for message in ctx.messages],
+            "messages": [{"role": message["role"], "content": _content(ctx, message)} for message in ctx.messages],
             "stream": True,
-            **model.get("completion_params", {}),
+            **{name: _filled(ctx, name, value) for name, value in model.get("completion_params", {}).items()},
         }
         server = http.client.HTTPConnection(self._base.netloc, timeout=30)
         try:
