@@ -77,8 +77,10 @@ impl Engine {
         let store = Arc::new(memory.clone());
         let stores = Stores { api: store.clone(), shards: store.clone(), leases: store.clone() };
         let workflows = workflows(&settings, &hosts);
-        let parts = Parts::start_with(&settings, stores, telemetry::start_metrics(), workflows).await?;
-        let worker = match tidemill_worker::start_alone(&settings, store, hosts).await {
+        // Boxed, so that this future stays small: it is part of the caller's.
+        let starting = Parts::start_with(&settings, stores, telemetry::start_metrics(), workflows);
+        let parts = Box::pin(starting).await?;
+        let worker = match Box::pin(tidemill_worker::start_alone(&settings, store, hosts)).await {
             Ok(worker) => worker,
             Err(error) => {
                 parts.abandon();

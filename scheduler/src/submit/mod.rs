@@ -208,7 +208,7 @@ impl Submitter {
         let head = self.head(&submission, prepared, run, &mut blobs).await?;
         let host = std::mem::take(&mut submission.host);
         let handed =
-            submission.is_of_operator.then(|| inputs::runs_of_files(&submission)).unwrap_or_default();
+            if submission.is_of_operator { inputs::runs_of_files(&submission) } else { Default::default() };
         let graph = &workflow.graph;
         let new = NewRun {
             id: run,

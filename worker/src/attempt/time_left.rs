@@ -11,7 +11,8 @@ use crate::jobs::handle::JobHandle;
 /// Runs one attempt within the time that its run has left.
 pub(super) async fn attempt(handle: JobHandle, job: Job) {
     let left = job.time_left();
-    if tokio::time::timeout(left, execute::attempt(handle.clone(), job)).await.is_ok() {
+    // Boxed, because the future of an attempt is large.
+    if tokio::time::timeout(left, Box::pin(execute::attempt(handle.clone(), job))).await.is_ok() {
         return;
     }
     note_end(&handle, "unknown", true);

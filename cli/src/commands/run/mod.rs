@@ -76,7 +76,8 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
         let client = Client::new(&arguments.target.resolve(&FolderArgs::default()))?;
         return drive(&client, &beginning, arguments, &Home::Fleet, console, &mut Interrupts::new()).await;
     }
-    here(&beginning, arguments, console).await
+    // Boxed, because a whole engine starts in it.
+    Box::pin(here(&beginning, arguments, console)).await
 }
 
 impl Arguments {
