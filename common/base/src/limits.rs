@@ -158,6 +158,12 @@ pub const JOBS_COUNTED_MAX: usize = 5000;
 /// Retention of a conversation after its last write, in seconds (`conversation_retention_seconds`): thirty
 /// days.
 pub const CONVERSATION_SECONDS: u64 = 30 * 24 * 3600;
+/// The deepest nesting of a value that an executor of a host gives. What is stored around it nests it deeper, and a text of
+/// JSON that is deeper than 128 levels is not read.
+pub const HOST_VALUE_DEPTH_MAX: usize = 100;
+/// The longest text of an executor of a host that people read: of a failure, its class, or a question. Longer ones are
+/// cut.
+pub const HOST_TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Most ratings of an app that are listed, on each shard and in all; the newest ones.
 pub const FEEDBACKS_MAX: usize = 10_000;
 /// Most ratings of each shard that a request for a page of ratings reads. More of one app would have to be given within one

@@ -9,6 +9,7 @@ use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::telemetry;
 
 use crate::attempt::executor::PieceSink;
+use crate::host::bounds::{self, BytesMax};
 use crate::host::{NodeCall, NodeEvent, NodeExecutor, NodeOutcome};
 use crate::metrics;
 
@@ -27,13 +28,13 @@ pub(crate) struct Said<'a> {
     texts: Vec<(String, String)>,
     bytes: usize,
     /// The limit, with the setting that has it.
-    bytes_max: (usize, &'static str),
+    bytes_max: BytesMax,
     out: PieceSink<'a>,
 }
 
 impl<'a> Said<'a> {
     /// Sends pieces to `out`. All of them together have at most `bytes_max` bytes, a limit with its setting.
-    pub(crate) fn new(bytes_max: (usize, &'static str), out: PieceSink<'a>) -> Self {
+    pub(crate) fn new(bytes_max: BytesMax, out: PieceSink<'a>) -> Self {
         Self { texts: Vec::new(), bytes: 0, bytes_max, out }
     }
 
@@ -97,11 +98,19 @@ pub(crate) async fn follow(executor: &dyn NodeExecutor, call: NodeCall, said: &m
                     return End::Failed(failure);
                 }
             }
-            Some(NodeEvent::Succeeded(outcome)) => return End::Succeeded(outcome),
-            Some(NodeEvent::Failed { class, message }) => {
-                return End::Failed(NodeFailure::passing(class, message));
+            Some(NodeEvent::Succeeded(outcome)) => {
+                let checked = bounds::check(&outcome, said.bytes_max);
+                return checked.map_or_else(End::Failed, |()| End::Succeeded(outcome));
             }
-            Some(NodeEvent::PauseRequested { message, schema }) => return End::Asks { message, schema },
+            Some(NodeEvent::Failed { class, message }) => {
+                return End::Failed(NodeFailure::passing(bounds::cut(class), bounds::cut(message)));
+            }
+            Some(NodeEvent::PauseRequested { message, schema }) => {
+                let about = schema.as_ref().unwrap_or(&Json::Null);
+                let checked = bounds::check_value("the schema of a question", about, said.bytes_max);
+                let message = bounds::cut(message);
+                return checked.map_or_else(End::Failed, |()| End::Asks { message, schema });
+            }
             None => {
                 let message = format!("the executor of node {node} has ended without a result");
                 return End::Failed(NodeFailure::passing(NO_RESULT, message));

@@ -2,9 +2,10 @@
 //! before its own executors; lease, heartbeat, retries, chunks and hand-back stay the worker's.
 //!
 //! [`registry`] is the table of executors, [`call`] is what an executor is given. [`dispatch`] runs one attempt: [`given`]
-//! and [`configs`] make its input, [`outcome`] its result, [`listen`] follows the executor's stream, [`pauses`] asks
-//! people. [`calls`] registers the Calls of the host.
+//! and [`configs`] make its input, [`outcome`] its result, [`listen`] follows the executor's stream within its
+//! [`bounds`], [`pauses`] asks people. [`calls`] registers the Calls of the host.
 
+mod bounds;
 pub mod call;
 pub(crate) mod calls;
 pub(crate) mod configs;

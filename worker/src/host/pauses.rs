@@ -4,10 +4,14 @@ use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
 use tidemill_common::machine::state::options::RunOptions;
+use tidemill_common::nodes::pause::input::wrong_schema;
 use tidemill_common::nodes::pause::{CALLED_OFF, not_interactive};
 use tidemill_common::nodes::{PauseKind, PauseRequest};
 
 use crate::attempt::journal::{Journal, PauseEnd};
+
+/// The class of a failure: no answer can fit the schema.
+const WRONG_SCHEMA: &str = "InvalidSchemaError";
 
 /// The questions of one node, or of one operation of a Call.
 #[derive(Clone, Copy)]
@@ -39,7 +43,7 @@ impl Questions<'_> {
     /// Asks a person, after as many answers as `before`. The first call for a question parks the job, and does not return.
     ///
     /// # Errors
-    /// No person can be asked, or the question was cancelled.
+    /// No person can be asked, the schema is none, or the question was cancelled.
     pub(crate) async fn ask(
         &self,
         before: usize,
@@ -50,7 +54,13 @@ impl Questions<'_> {
         if !self.options.choices().interactive {
             return Err(not_interactive(kind));
         }
-        let request = PauseRequest::asking(kind, message, schema.unwrap_or(Json::Null));
+        let schema = schema.unwrap_or(Json::Null);
+        if let Some(reason) = wrong_schema(&schema) {
+            // The run would wait for an answer that nobody can give.
+            let message = format!("the schema of a question of node {} is invalid: {reason}", self.node.id);
+            return Err(NodeFailure::new(WRONG_SCHEMA, message));
+        }
+        let request = PauseRequest::asking(kind, message, schema);
         match self.journal.pause(&self.step(before), request).await {
             PauseEnd::Answered(answer) => Ok(answer),
             PauseEnd::Expired | PauseEnd::Cancelled => {

@@ -72,6 +72,14 @@ fn is_empty(value: &Json) -> bool {
     }
 }
 
+/// The reason why no answer can fit a schema: it is no JSON schema. `None` for one that can be used, and for none.
+pub fn wrong_schema(schema: &Json) -> Option<String> {
+    if schema.is_null() {
+        return None;
+    }
+    draft7::options().offline().build(schema).err().map(|error| message(&error))
+}
+
 /// The mismatches of a value: path (a JSON pointer) and reason. No schema is fetched over the network.
 fn misfits(schema: &Json, value: &Json) -> Vec<(String, String)> {
     if schema.is_null() || schema.as_object().is_some_and(JsonMap::is_empty) {
@@ -134,6 +142,16 @@ mod tests {
         }
         for input in [json!(true), json!("x"), json!([1])] {
             assert!(check_input(&request, input.clone()).is_err(), "{input}");
+        }
+    }
+
+    #[test]
+    fn a_schema_that_is_none_is_known_before_anybody_answers() {
+        for fine in [json!(null), json!({}), json!({"type": "integer"}), approval_schema()] {
+            assert_eq!(wrong_schema(&fine), None, "{fine}");
+        }
+        for wrong in [json!({"type": "nonsense"}), json!({"required": 1}), json!("text")] {
+            assert!(wrong_schema(&wrong).is_some(), "{wrong}");
         }
     }
 
