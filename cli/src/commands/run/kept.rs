@@ -5,27 +5,48 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::console::Console;
 use crate::error::Error;
 
 /// The file of `--keep`.
 #[derive(Debug)]
-pub(super) struct Keep(pub(super) PathBuf);
+pub(super) struct Keep(PathBuf);
 
 impl Keep {
-    /// Writes the snapshot of a run, and says how to go on.
+    /// A file at this place.
     ///
     /// # Errors
-    /// The run has ended, or the file cannot be written.
-    pub(super) async fn write(&self, client: &Client, run: &str, console: &mut Console) -> Result<(), Error> {
-        let snapshot = client.snapshot(run).await?;
+    /// There is no folder for it, or a folder is in its place.
+    pub(super) fn at(path: PathBuf) -> Result<Self, Error> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if folder.is_some_and(|folder| !folder.is_dir()) || path.is_dir() || path.file_name().is_none() {
+            let text = format!("--keep {}: name a file in a folder that exists", path.display());
+            return Err(Error::Usage(text));
+        }
+        Ok(Self(path))
+    }
+
+    /// Writes the snapshot of a run, and says how to go on. Returns false if the run has ended.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) async fn write(
+        &self,
+        client: &Client,
+        run: &str,
+        console: &mut Console,
+    ) -> Result<bool, Error> {
+        let snapshot = match client.snapshot(run).await {
+            Err(ClientError::Refused { code, .. }) if code == "run_over" => return Ok(false),
+            snapshot => snapshot?,
+        };
         write(&self.0, &snapshot)?;
         console.note(format_args!(
             "the run is kept; it goes on with: tidemill run --resume {}",
             self.0.display()
         ));
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -67,6 +88,11 @@ mod tests {
         }
         assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "a part is left");
+        for wrong in [Path::new("/nowhere/run.json"), folder.path(), Path::new("/")] {
+            let refused = Keep::at(wrong.into()).expect_err("it is no place for a file");
+            assert!(refused.to_string().contains(&wrong.display().to_string()), "{refused}");
+        }
+        assert!(Keep::at(path).is_ok() && Keep::at("run.json".into()).is_ok());
         let refused = write(Path::new("/nowhere/run.json"), "x").expect_err("no such folder");
         assert!(refused.to_string().contains("/nowhere/run.json"), "{refused}");
     }

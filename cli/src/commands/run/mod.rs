@@ -89,6 +89,11 @@ impl Arguments {
                 "--mock-llm and --provider-url work only without --url and --key; that scheduler uses the models of its workers",
             );
         }
+        if self.redis.is_some() && (self.models.mock_llm.is_some() || self.models.provider_url.is_some()) {
+            return Some(
+                "--mock-llm and --provider-url do not work with --redis: the worker of this command would answer other runs there, too; leave --redis out",
+            );
+        }
         let elsewhere = at_scheduler || self.redis.is_some();
         (elsewhere && (self.keep.is_some() || self.resume.is_some())).then_some(
             "--keep and --resume work only without --url, --key and --redis: there the run stays in Redis; use tidemill export and tidemill import",
@@ -109,8 +114,9 @@ impl Arguments {
 /// Runs it in this process alone.
 async fn here(beginning: &Beginning, arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     let mut interrupts = Interrupts::new();
+    // Before the run, which would be lost if it could not be kept.
+    let home = Home::Here(arguments.keep.clone().map(Keep::at).transpose()?);
     let engine = Embedded::start(&arguments.models).await?;
-    let home = Home::Here(arguments.keep.clone().map(Keep));
     let outcome = match engine.client() {
         Ok(client) => drive(&client, beginning, arguments, &home, console, &mut interrupts).await,
         Err(error) => Err(error),
@@ -188,8 +194,12 @@ async fn drive(
                 }
                 if let Home::Here(Some(keep)) = home {
                     report.clear();
-                    keep.write(client, &run, console).await?;
-                    return Ok(Exit::Waiting);
+                    if keep.write(client, &run, console).await? {
+                        return Ok(Exit::Waiting);
+                    }
+                    // It has just ended. Its last event will arrive.
+                    stopping = true;
+                    continue;
                 }
                 stopping = true;
                 report.note(&format!("stopping run {run}; press Ctrl-C again to end without waiting for it"), console);

@@ -4,7 +4,7 @@ use clap::Parser;
 
 use super::{Arguments, perform};
 use crate::console::tests::captured_with;
-use crate::error::Exit;
+use crate::error::{Error, Exit};
 
 /// Asks for a number.
 const ASK: &str = "
@@ -57,4 +57,23 @@ async fn without_an_answer_the_run_is_kept_and_asks_again_when_it_goes_on() {
     assert!(err.contains(&format!("tidemill run --resume {kept}")), "{err}");
     let (exit, out, err) = run(&["--resume", kept], &["8"]).await;
     assert_eq!((exit, out.as_str()), (Exit::Succeeded, "given: 8\n"), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mock_model_joins_no_fleet_and_a_place_that_cannot_be_written_is_refused_before_the_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ask.yml");
+    std::fs::write(&file, ASK).expect("writes");
+    let file = file.to_str().expect("a text");
+    let redis = "redis://127.0.0.1:9";
+    for (line, expected) in [
+        (&[file, "--redis", redis, "--mock-llm"][..], "other runs"),
+        (&[file, "--redis", redis, "--provider-url", "http://127.0.0.1:9"], "other runs"),
+        (&[file, "--keep", "/nowhere/run.json"], "/nowhere/run.json"),
+    ] {
+        let (mut console, _, _) = captured_with(&[]);
+        let line = Line::parse_from(std::iter::once(&"run").chain(line));
+        let refused = perform(&line.run, &mut console).await;
+        assert!(matches!(&refused, Err(Error::Usage(text)) if text.contains(expected)), "{refused:?}");
+    }
 }

@@ -95,7 +95,11 @@ async fn leave(
     console: &mut Console,
 ) -> Result<Then, Error> {
     match home {
-        Home::Here(Some(keep)) => keep.write(client, run, console).await?,
+        Home::Here(Some(keep)) => {
+            if !keep.write(client, run, console).await? {
+                return Ok(Then::Follow);
+            }
+        }
         Home::Here(None) => console.note(
             "the run waits for an answer and ends with this command, in whose memory it is: keep it with --keep FILE, or use --redis or `tidemill dev` for runs that `tidemill ps`, `show`, `watch` and `answer` reach",
         ),
