@@ -19,6 +19,8 @@ use crate::mailbox::{self, Letter};
 
 /// The most text that waits for the worker before an executor is slowed down, in bytes.
 const WAITING_BYTES_MAX: usize = 1 << 20;
+/// What a piece takes besides its text, in bytes: without it many small pieces would take much more than their texts.
+const PIECE_BYTES: usize = 128;
 /// The interval at which an executor that waits looks whether it has been cancelled.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -160,5 +162,5 @@ impl Drop for Events {
 }
 
 fn bytes(event: &NodeEvent) -> usize {
-    if let NodeEvent::Chunk { text, .. } = event { text.len() } else { 0 }
+    if let NodeEvent::Chunk { text, .. } = event { text.len() + PIECE_BYTES } else { 0 }
 }

@@ -1,6 +1,7 @@
 //! One attempt of a node, as Python sees it: what it is given, and the way to tell what came of it.
 
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use serde_json::{Value as Json, json};
 use tidemill_common::value::JsonMap;
 use tidemill_worker::host::{NodeCall, NodeEvent, NodeMessage, NodeOutcome};
@@ -144,10 +145,12 @@ impl NativeCall {
         Ok(())
     }
 
-    /// Ends the attempt with a failure.
+    /// Ends the attempt with a failure. Texts of exceptions may hold what is no Unicode, such as names of files; it is
+    /// replaced, because an attempt that could not tell its end would never end.
     #[pyo3(signature = (class, message, /))]
-    fn fail(&self, class: String, message: String) {
-        self.end(NodeEvent::Failed { class, message });
+    fn fail(&self, class: &Bound<'_, PyString>, message: &Bound<'_, PyString>) {
+        let text = |text: &Bound<'_, PyString>| text.to_string_lossy().into_owned();
+        self.end(NodeEvent::Failed { class: text(class), message: text(message) });
     }
 
     /// Ends the attempt; the run pauses until somebody answers.

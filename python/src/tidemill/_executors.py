@@ -262,13 +262,16 @@ def _end(call: NativeCall, function: Callable[..., Any], result: Any) -> None:
 
 def _fail(call: NativeCall, error: BaseException) -> None:
     """Makes an exception the failure of the node."""
-    if not call.cancelled:
-        log.warning(
-            "node %s of run %s has failed (attempt %d)", call.node_id, call.run_id, call.attempt, exc_info=error
-        )
     try:
         message = str(error)
     except Exception:
         message = ""
     name = error.__class__.__name__
-    call.fail(name, message or name)
+    try:
+        if not call.cancelled:
+            log.warning(
+                "node %s of run %s has failed (attempt %d)", call.node_id, call.run_id, call.attempt, exc_info=error
+            )
+    finally:
+        # Also when a filter of the log raises: the node would wait for its end.
+        call.fail(name, message or name)

@@ -5,10 +5,13 @@ They fetch calls themselves and wait without the interpreter's lock. A new one s
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
 from tidemill._native import NativeCall, NativeQueue
+
+log = logging.getLogger("tidemill")
 
 
 class Threads:
@@ -35,10 +38,26 @@ class Threads:
             self._started += 1
             thread = threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True)
             self._threads.append(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            with self._lock:
+                self._threads.remove(thread)
+                if not self._threads:
+                    raise
+            # The system refuses more threads. Those that are there take the calls.
 
     def _work(self) -> None:
         me = threading.current_thread()
+        try:
+            self._take_calls(me)
+        finally:
+            # Whatever has ended it, its place is free.
+            with self._lock:
+                self._given_up.discard(me)
+                self._threads.remove(me)
+
+    def _take_calls(self, me: threading.Thread) -> None:
         take, run = self.queue.take, self._run
         while True:
             taken = take()
@@ -47,14 +66,16 @@ class Threads:
             call, waiting = taken
             if waiting == 0:
                 self._add()
-            run(call)
+            try:
+                run(call)
+            except BaseException:
+                # The thread goes on: other calls may wait for it.
+                call.fail("NoResultError", f"the function of node {call.node_id} has ended without a result")
+                log.exception("tidemill: the end of node %s could not be told", call.node_id)
             # Not kept while the thread waits.
             del call, taken
             if me in self._given_up:
                 break
-        with self._lock:
-            self._given_up.discard(me)
-            self._threads.remove(me)
 
     def give_up(self, thread: threading.Thread) -> None:
         """Lets another thread take the place of one whose function does not end."""
