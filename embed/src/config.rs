@@ -11,6 +11,9 @@ use tidemill_worker::host::Hosts;
 /// The number of ended runs that an engine keeps besides those that its host still holds.
 pub const ENDED_RUNS_MAX: usize = 1_000;
 
+/// The number of conversations that an engine keeps.
+pub const CONVERSATIONS_MAX: usize = 10_000;
+
 /// The settings of an embedded engine.
 #[derive(Clone)]
 pub struct EngineConfig {
@@ -24,6 +27,9 @@ pub struct EngineConfig {
     /// The most ended runs that are kept although no [`Run`](crate::Run) or [`EventStream`](crate::EventStream) of them
     /// is left, such as those that other runs have called.
     pub ended_runs_max: usize,
+    /// The most conversations that are kept. Of more, those go that were not used for the longest time; their ids begin a
+    /// new conversation then, or are refused, as those of expired ones.
+    pub conversations_max: usize,
     /// The clock of timers, forms and waits. Tests of workflows can move it.
     pub clock: Arc<dyn Clock>,
 }
@@ -35,6 +41,7 @@ impl Default for EngineConfig {
             hosts: Hosts::default(),
             tidemill: None,
             ended_runs_max: ENDED_RUNS_MAX,
+            conversations_max: CONVERSATIONS_MAX,
             clock: Arc::new(SystemClock),
         }
     }
@@ -58,6 +65,7 @@ impl fmt::Debug for EngineConfig {
             .field("hosts", &self.hosts)
             .field("tidemill", &self.tidemill)
             .field("ended_runs_max", &self.ended_runs_max)
+            .field("conversations_max", &self.conversations_max)
             .finish_non_exhaustive()
     }
 }

@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use crate::api::Api;
 use crate::config::EngineConfig;
 use crate::error::EmbedError;
-use crate::forgetting::{self, Held};
+use crate::forgetting::{self, Held, Most};
 use crate::helper::{self, Helper};
 use crate::inputs::Inputs;
 use crate::lack::{self, Lack};
@@ -46,12 +46,32 @@ pub struct Engine {
 
 /// The parts that run.
 struct Alive {
-    parts: Parts,
-    worker: Worker,
+    /// `None` once it stops.
+    worker: Option<Worker>,
+    scheduler: Scheduler,
     forgetting: JoinHandle<()>,
     grace: Duration,
     /// The folder of files, if the settings name none. It is removed with this.
     _files: Option<TempDir>,
+}
+
+/// The parts of the scheduler. Their threads end when this is dropped, also in the middle of a start or a stop.
+struct Scheduler(Option<Parts>);
+
+impl Scheduler {
+    async fn stop(mut self) {
+        if let Some(parts) = self.0.take() {
+            parts.stop().await;
+        }
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        if let Some(parts) = &self.0 {
+            parts.abandon();
+        }
+    }
 }
 
 impl Engine {
@@ -62,11 +82,11 @@ impl Engine {
     pub async fn create(config: EngineConfig) -> Result<Self, EmbedError> {
         // The build has only this TLS provider. A second call fails, which does no harm.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let EngineConfig { mut settings, hosts, tidemill, ended_runs_max, clock } = config;
+        let EngineConfig { mut settings, hosts, tidemill, ended_runs_max, conversations_max, clock } = config;
         let key = uuid::Uuid::new_v4().simple().to_string();
         let files = prepare(&mut settings, &key)?;
         let helper = match settings.code.helper.is_empty() || tidemill.is_some() {
-            true => helper::find(tidemill.as_deref())?,
+            true => helper::find(tidemill.as_deref()).await?,
             false => Helper::At(settings.code.helper.clone().into()),
         };
         if let Helper::At(program) = &helper {
@@ -80,22 +100,19 @@ impl Engine {
         // Boxed, so that this future stays small: it is part of the caller's.
         let starting = Parts::start_with(&settings, stores, telemetry::start_metrics(), workflows);
         let parts = Box::pin(starting).await?;
-        let worker = match Box::pin(tidemill_worker::start_alone(&settings, store, hosts)).await {
-            Ok(worker) => worker,
-            Err(error) => {
-                parts.abandon();
-                return Err(error.into());
-            }
-        };
+        let state = parts.state.clone();
+        let scheduler = Scheduler(Some(parts));
+        let worker = Box::pin(tidemill_worker::start_alone(&settings, store, hosts)).await?;
         let lacks = lack::of(&worker.lacks(), &helper);
         for lack in &lacks {
             tracing::warn!("nodes cannot run in this engine: {lack}");
         }
-        let api = Api::new(parts.state.clone(), key);
+        let api = Api::new(state, key);
         let held = Held::new();
-        let forgetting = forgetting::start(held.clone(), memory, ended_runs_max);
+        let most = Most { ended_runs: ended_runs_max, conversations: conversations_max };
+        let forgetting = forgetting::start(held.clone(), memory, most);
         let grace = Duration::from_secs(settings.worker.grace_seconds);
-        let alive = Alive { parts, worker, forgetting, grace, _files: files };
+        let alive = Alive { worker: Some(worker), scheduler, forgetting, grace, _files: files };
         Ok(Self { alive: Some(alive), api, held, lacks })
     }
 
@@ -190,21 +207,24 @@ impl Engine {
         Some(Run::new(self.api.clone(), id.to_owned(), conversation, hold))
     }
 
-    /// Stops: nodes that run may end within the grace period (`worker.grace_seconds`); the runs are lost then.
+    /// Stops: nodes that run may end within the grace period (`worker.grace_seconds`); the runs are lost then. When the
+    /// future is dropped, all stops at once.
     pub async fn stop(mut self) {
-        let Some(alive) = self.alive.take() else { return };
+        let Some(mut alive) = self.alive.take() else { return };
         alive.forgetting.abort();
-        alive.worker.stop(alive.grace).await;
-        alive.parts.stop().await;
+        if let Some(worker) = alive.worker.take() {
+            worker.stop(alive.grace).await;
+        }
+        alive.scheduler.stop().await;
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        let Some(alive) = self.alive.take() else { return };
-        alive.forgetting.abort();
-        // The worker cancels its jobs when it is dropped.
-        alive.parts.abandon();
+        // The worker cancels its jobs when it is dropped, and the threads of the scheduler's parts end.
+        if let Some(alive) = self.alive.take() {
+            alive.forgetting.abort();
+        }
     }
 }
 

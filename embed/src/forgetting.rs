@@ -2,7 +2,8 @@
 //! look at, and a bounded number of others. Else a process that runs a million workflows would fill its memory.
 //!
 //! A [`Hold`] belongs to each handle and each stream of a run. When the last one of a run is dropped, its task looks now
-//! and then until the run has ended, and removes it.
+//! and then until the run has ended, and removes it. What no handle stands for is swept now and then: ended runs that
+//! other runs or requests have started, conversations, and what has expired.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +13,22 @@ use tidemill_common::ids::RunId;
 use tidemill_common::store::memory::MemoryStore;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// The pause between two looks at runs that nobody holds and that have not ended.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// The pause between two looks at what is more than the engine keeps. A look takes longer the more there is.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// The pause between two looks at what has expired.
+const EXPIRE_EVERY: Duration = Duration::from_secs(60);
+
+/// What an engine keeps at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Most {
+    /// Ended runs without a handle.
+    pub(crate) ended_runs: usize,
+    pub(crate) conversations: usize,
+}
 
 /// The runs that are held, and those that are to be forgotten.
 pub(crate) struct Held {
@@ -52,16 +66,22 @@ impl Held {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what can be forgotten. Returns true if released runs are left that have not ended.
-    fn look(&self, store: &MemoryStore, ended_max: usize) -> bool {
+    /// Forgets released runs that have ended. Returns true if there are others.
+    fn look(&self, store: &MemoryStore) -> bool {
         // Holding the lock, so that no run is forgotten that is held again at the same time.
         let mut inner = self.lock();
-        let Inner { holds, released } = &mut *inner;
-        released.retain(|run| !store.forget_run(*run));
-        if store.run_count() > ended_max {
-            store.forget_ended(ended_max, &|run| holds.contains_key(&run));
+        inner.released.retain(|run| !store.forget_run(*run));
+        !inner.released.is_empty()
+    }
+
+    /// Forgets what is more than the engine keeps.
+    fn sweep(&self, store: &MemoryStore, most: Most) {
+        let inner = self.lock();
+        if store.run_count() > most.ended_runs {
+            store.forget_ended(most.ended_runs, &|run| inner.holds.contains_key(&run));
         }
-        !released.is_empty()
+        drop(inner);
+        store.forget_conversations(most.conversations);
     }
 }
 
@@ -93,15 +113,24 @@ impl Drop for Hold {
 }
 
 /// Forgets runs until the task is aborted.
-pub(crate) fn start(held: Arc<Held>, store: MemoryStore, ended_max: usize) -> JoinHandle<()> {
+pub(crate) fn start(held: Arc<Held>, store: MemoryStore, most: Most) -> JoinHandle<()> {
     tokio::spawn(async move {
+        let (mut sweep_at, mut expire_at) = (Instant::now() + SWEEP_EVERY, Instant::now() + EXPIRE_EVERY);
         loop {
-            let are_left = held.look(&store, ended_max);
-            let dropped = held.dropped.notified();
+            let are_left = held.look(&store);
+            let now = Instant::now();
+            if now >= sweep_at {
+                held.sweep(&store, most);
+                sweep_at = now + SWEEP_EVERY;
+            }
+            if now >= expire_at {
+                store.forget_expired();
+                expire_at = now + EXPIRE_EVERY;
+            }
             if are_left {
                 tokio::time::sleep(LOOK_EVERY).await;
             } else {
-                dropped.await;
+                drop(tokio::time::timeout_at(sweep_at, held.dropped.notified()).await);
             }
         }
     })

@@ -73,8 +73,8 @@ impl Inputs {
         self.query = Some(query.to_owned());
         self
     }
-    /// Names the conversation: its variables and earlier turns go from run to run, as long as the engine lives. The empty
-    /// text begins a new one, whose id is [`Run::conversation`](crate::Run::conversation).
+    /// Names the conversation: its variables and earlier turns go from run to run, until the engine stops or forgets it
+    /// ([`EngineConfig::conversations_max`](crate::EngineConfig::conversations_max)). The empty text begins a new one, whose id is [`Run::conversation`](crate::Run::conversation).
     #[must_use]
     pub fn conversation(mut self, id: &str) -> Self {
         self.conversation = Some(id.to_owned());

@@ -51,7 +51,7 @@ mod lack;
 mod run;
 
 pub use command::Command;
-pub use config::{ENDED_RUNS_MAX, EngineConfig};
+pub use config::{CONVERSATIONS_MAX, ENDED_RUNS_MAX, EngineConfig};
 pub use document::Times;
 pub use engine::Engine;
 pub use error::EmbedError;

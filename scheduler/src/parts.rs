@@ -120,7 +120,11 @@ impl Parts {
         let shards_stop = stopped.clone();
         let shards = on_own_thread("shards", async move { keeper.run(shards_stop).await })?;
         let (leases_of, lease_store) = (lease.clone(), stores.leases);
-        let leases = on_own_thread("leases", async move { leases_of.run(lease_store).await })?;
+        let leases = on_own_thread("leases", async move { leases_of.run(lease_store).await });
+        // The other thread would go on without them.
+        let leases = leases.inspect_err(|_| {
+            stop.send_replace(true);
+        })?;
         let config = Arc::new(config.clone());
         let state = ApiState::new(stores.api, config, metrics, liveness, stages, workflows, key);
         begin_background(&state, &lease, ordered, &stopped);

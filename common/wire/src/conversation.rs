@@ -112,3 +112,8 @@ pub fn conversation_value(
 pub fn conversation_field(variable: &str) -> String {
     format!("v:{variable}")
 }
+
+/// The variable whose field this is; `None` for a field of another kind.
+pub fn variable_of_field(field: &str) -> Option<&str> {
+    field.strip_prefix("v:")
+}

@@ -6,38 +6,12 @@ mod executors;
 mod files;
 mod lacks;
 mod many;
+#[path = "../shared/mod.rs"]
+mod shared;
 
 use tidemill_embed::{Engine, EngineConfig, Run};
 
-/// A workflow that greets by a template.
-const GREET: &str = "
-app: {mode: workflow, name: Greet}
-kind: app
-version: 0.6.0
-workflow:
-  graph:
-    nodes:
-    - {id: start, data: {type: start, title: Start, variables: [{variable: name, label: Name, type: text-input, required: true}]}}
-    - id: greet
-      data: {type: template-transform, title: Greet, template: 'Good morning, {{ name }}', variables: [{variable: name, value_selector: [start, name]}]}
-    - {id: end, data: {type: end, title: End, outputs: [{variable: text, value_selector: [greet, output]}]}}
-    edges: [{source: start, target: greet}, {source: greet, target: end}]
-";
-
-/// A workflow that asks for a number.
-const ASK: &str = "
-app: {mode: workflow, name: Ask}
-kind: app
-version: 0.6.0
-workflow:
-  graph:
-    nodes:
-    - {id: start, data: {type: start, title: Start, variables: []}}
-    - id: ask
-      data: {type: user-interaction, title: Ask, interaction_type: ask_for_input, show_message: How many?, input_schema: {type: integer}}
-    - {id: end, data: {type: end, title: End, outputs: [{variable: given, value_selector: [ask, content]}]}}
-    edges: [{source: start, target: ask}, {source: ask, target: end}]
-";
+pub(crate) use self::shared::{ASK, GREET, threads};
 
 async fn engine() -> Engine {
     Engine::create(EngineConfig::default()).await.expect("an engine starts")

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use serde_json::Value as Json;
 use tidemill_embed::{Engine, EngineConfig, Inputs, Outcome};
 
-use crate::{ASK, GREET, engine, until};
+use crate::{ASK, GREET, engine, threads, until};
 
 /// The longest wait for what happens soon.
 const SOON: Duration = Duration::from_secs(30);
@@ -24,13 +24,6 @@ async fn runs(engine: &Engine) -> usize {
     let listed =
         engine.request(Method::GET, "/api/v1/runs?limit=100", &Json::Null).await.expect("runs are listed");
     listed["data"].as_array().map_or(0, Vec::len)
-}
-
-/// The threads of this process that belong to engines.
-fn threads() -> usize {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
-    names.filter(|name| ["shards", "leases", "heartbeat"].contains(&name.trim())).count()
 }
 
 /// The memory of this process in KiB.

@@ -32,6 +32,10 @@ impl Conversation {
         let open = self.fields.get(OPEN_FIELD).map(String::as_str).unwrap_or_default();
         open.split(' ').filter_map(|id| id.parse().ok()).filter(|open| *open != run).collect()
     }
+    /// Whether there are runs whose turns are not stored yet.
+    pub(super) fn has_open_runs(&self) -> bool {
+        self.fields.get(OPEN_FIELD).is_some_and(|open| !open.is_empty())
+    }
     fn set_open(&mut self, runs: &[RunId]) {
         let ids: Vec<String> = runs.iter().map(ToString::to_string).collect();
         self.fields.insert(OPEN_FIELD.into(), ids.join(" "));

@@ -1,8 +1,10 @@
-//! Forgets ended runs before their time. A fleet removes them by age; an engine in somebody's process keeps only those
-//! that its host still looks at.
+//! Forgets ended runs and conversations before their time. A fleet removes them by age; an engine in somebody's process
+//! keeps only those that its host still looks at, and a bounded number of others.
 
+use super::shard::Shard;
 use super::{MemoryStore, Namespace};
 use tidemill_base::ids::RunId;
+use tidemill_wire::conversation::{conversation_copy, variable_of_field};
 
 impl MemoryStore {
     /// Removes an ended run, and the ended runs that it has called. Returns false if it stays for now: it has not ended, or
@@ -26,6 +28,46 @@ impl MemoryStore {
         let surplus = ended.len().saturating_sub(max);
         for (_, run) in ended.into_iter().take(surplus) {
             space.forget_run(run);
+        }
+    }
+
+    /// Removes the conversations that were not used for the longest time, until at most `max` are left. One with a run
+    /// whose turn is not stored yet stays.
+    pub fn forget_conversations(&self, max: usize) {
+        let mut space = self.inner.lock();
+        let count: usize = space.shards.values().map(|shard| shard.conversations.len()).sum();
+        let surplus = count.saturating_sub(max);
+        if surplus == 0 {
+            return;
+        }
+        let all = space.shards.iter().flat_map(|(shard, of_it)| {
+            let idle = of_it.conversations.iter().filter(|(_, kept)| !kept.has_open_runs());
+            idle.map(|(id, kept)| (kept.used_at, *shard, id.clone()))
+        });
+        let mut idle: Vec<_> = all.collect();
+        idle.sort_unstable();
+        for (_, shard, id) in idle.into_iter().take(surplus) {
+            space.shard(shard).forget_conversation(&id);
+        }
+    }
+
+    /// Removes what has expired: conversations, blobs and idempotency keys. Redis does so by itself.
+    pub fn forget_expired(&self) {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        space.reserved.retain(|_, reserved| reserved.until > now);
+        for shard in space.shards.values_mut() {
+            shard.conversations.retain(|_, kept| kept.until.is_none_or(|until| until > now));
+            shard.blobs.retain(|_, blob| blob.until.is_none_or(|until| until > now));
+        }
+    }
+}
+
+impl Shard {
+    fn forget_conversation(&mut self, id: &str) {
+        let Some(kept) = self.conversations.remove(id) else { return };
+        for variable in kept.fields.keys().filter_map(|field| variable_of_field(field)) {
+            self.blobs.remove(&conversation_copy(id, variable));
         }
     }
 }
