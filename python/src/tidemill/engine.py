@@ -8,13 +8,13 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, cast
 
 from tidemill import _native, _process, _program
 from tidemill._executors import Executors, Function, default_threads
 from tidemill._loops import Loop, running_loop
 from tidemill._workflow import Workflow, text_of
-from tidemill.errors import RunFailed, RunPaused, RunStopped
+from tidemill.errors import Refused, RunFailed, RunPaused, RunStopped
 from tidemill.events import Event
 
 if TYPE_CHECKING:
@@ -73,10 +73,7 @@ class Engine:
     def queue(self, name: str) -> Callable[[Function], Function]:
         """Registers a function for all nodes of a queue (`tidemill: {queue: …}` in the data of a node)."""
 
-        def register(function: Function) -> Function:
-            return self._executors.add("queue", name, function)
-
-        return register
+        return self._executors.queue(name)
 
     def calls(self, *classes: type[CoreCall]) -> None:
         """Serves Call classes: nodes of the type `call` name them (docs/python-calls.md).
@@ -133,6 +130,8 @@ class Engine:
 
     def resume(self, snapshot: bytes) -> Run:
         """Continues a run from a snapshot, of this engine, of another one or of a fleet."""
+        if isinstance(snapshot, str):
+            raise TypeError('a snapshot is bytes, as Run.snapshot returns them, not str; open its file with "rb"')
         return self._begin(lambda native: native.resume(bytes(snapshot)))
 
     def find(self, run_id: str) -> Run:
@@ -296,7 +295,7 @@ class Run:
 
     def update(self, values: Mapping[str, Any]) -> None:
         """Sets variables: `node.name` or `conversation.name` to values."""
-        self._native.update(dict(values))
+        self._native.update(_mapping("values", values))
 
     def pauses(self) -> list[dict[str, Any]]:
         """The pauses of the run, with the forms that wait for an answer."""
@@ -304,7 +303,7 @@ class Run:
 
     def answer(self, pause_id: str, answer: Mapping[str, Any]) -> None:
         """Answers a pause: `{"input": …}`, or `{"action": …, "inputs": {…}}` of a form."""
-        self._native.answer(pause_id, dict(answer))
+        self._native.answer(pause_id, _mapping("an answer", answer))
 
     def snapshot(self) -> bytes:
         """The run as one document, with all that it needs to go on elsewhere: `Engine.resume`. The run goes on, too."""
@@ -328,10 +327,26 @@ class Run:
         if status == "succeeded":
             return outputs
         if status == "failed":
-            raise RunFailed(self.id, text, outputs)
+            raise RunFailed(self.id, text, outputs, self._failed_node())
         if status == "stopped":
             raise RunStopped(self.id, text, outputs)
         raise RunPaused(self.id, pauses, outputs)
+
+    def _failed_node(self) -> str | None:
+        """The node that ended the run: of those that failed, the one whose error is that of the run."""
+        try:
+            shown = self.show()
+        except Refused:
+            # The engine was closed, or has forgotten the run.
+            return None
+        failed = [node for node in shown["nodes"] if node["status"] == "failed" and node["error"] == shown["error"]]
+        return str(failed[-1]["id"]) if failed else None
+
+
+def _mapping(what: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what}: a mapping is needed, not {value.__class__.__name__}")
+    return dict(cast("Mapping[str, Any]", value))
 
 
 async def _ready(loop: Loop, when_ready: Callable[[Callable[[], None]], None]) -> None:

@@ -37,19 +37,26 @@ def _problem(diagnostic: Mapping[str, Any]) -> str:
 
 
 class RunFailed(TidemillError):
-    """A run has failed. `run_id` names it, `error` is its error, `outputs` are those until then."""
+    """A run has failed. `run_id` names it, `error` is its error, `outputs` are those until then.
+
+    `node_id` is the node whose failure ended the run, if the engine in this process ran it and the node is known.
+    """
 
     #: `failed`, or `stopped`.
     status = "failed"
 
-    def __init__(self, run_id: str, error: str, outputs: Mapping[str, Any] | None = None) -> None:
-        super().__init__(run_id, error, dict(outputs or {}))
+    def __init__(
+        self, run_id: str, error: str, outputs: Mapping[str, Any] | None = None, node_id: str | None = None
+    ) -> None:
+        super().__init__(run_id, error, dict(outputs or {}), node_id)
         self.run_id = run_id
         self.error = error
         self.outputs: dict[str, Any] = dict(outputs or {})
+        self.node_id = node_id
 
     def __str__(self) -> str:
-        return f"the run has {self.status}: {self.error}" if self.error else f"the run has {self.status}"
+        place = f" at node {self.node_id}" if self.node_id else ""
+        return f"the run has {self.status}{place}: {self.error}" if self.error else f"the run has {self.status}{place}"
 
 
 class RunStopped(RunFailed):
