@@ -11,8 +11,8 @@ pub enum Command {
         /// Stands in the run's record.
         reason: String,
     },
-    /// Lets no new node begin, and pauses the run when the running ones have ended. The job of a node that the engine has not
-    /// seen begin is taken back: its executor runs again after [`Command::Resume`].
+    /// Lets no new node begin, and pauses the run when the running ones have ended. The job of a node that the engine has
+    /// not seen begin is taken back: its executor runs again after [`Command::Resume`].
     Pause {
         /// Stands in the run's record.
         reason: String,

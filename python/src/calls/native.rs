@@ -1,5 +1,5 @@
-//! One attempt of a node, as Python sees it: what the function gets, and the methods by which it returns pieces and a result.
-//! Values become Python objects only when they are asked for.
+//! One attempt of a node, as Python sees it: what the function gets, and the methods by which it returns pieces and a
+//! result. Values become Python objects only when they are asked for.
 
 use pyo3::prelude::*;
 use serde_json::{Value as Json, json};
