@@ -151,7 +151,7 @@ impl NativeCall {
         self.end(NodeEvent::Failed { class, message });
     }
 
-    /// Ends the attempt; the run pauses until somebody answers.
+    /// Ends the attempt; the run pauses until a person answers.
     #[pyo3(signature = (message, schema=None))]
     fn pause(&self, message: String, schema: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let schema = schema.map(|schema| from_python(schema, "schema")).transpose()?;
