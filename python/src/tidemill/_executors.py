@@ -36,7 +36,8 @@ THREADS_MAX = 64
 #: Exceptions whose text alone is no sentence.
 _TERSE = (KeyError, StopIteration, SystemExit)
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+#: A function that executes nodes, as a type checker sees it.
+Function = TypeVar("Function", bound=Callable[[NodeContext], Any])
 
 
 def default_threads(asked: int | None) -> int:
