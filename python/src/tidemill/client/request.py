@@ -86,7 +86,7 @@ def misfit(value: Any, place: str = "") -> str | None:
         return None
     items: Iterable[tuple[Any, Any]]
     if isinstance(value, dict):
-        items = cast("dict[Any, Any]", value).items()
+        items = cast("Mapping[Any, Any]", value).items()
     elif isinstance(value, (list, tuple)):
         items = enumerate(cast("list[Any]", value))
     else:
