@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flows import chain, llm, tool
 
-from tidemill import Engine, NodeContext, NodeResult, RunFailed, Worker
+from tidemill import Engine, NodeContext, NodeResult, RunFailed, RunStopped, Worker
 
 
 def error_of(function: Any, workflow: Any = None) -> RunFailed:
@@ -118,3 +118,12 @@ def test_values_of_another_kind_are_refused_by_commands() -> None:
             run.update([])  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="a snapshot is bytes"):
             engine.resume("text")  # type: ignore[arg-type]
+
+
+def test_a_text_is_no_list_of_queues() -> None:
+    with pytest.raises(TypeError, match=r"queues: a list of names is needed, such as \['gpu'\], not a str"):
+        Worker(redis="redis://127.0.0.1:1", queues="gpu")
+
+
+def test_a_stopped_run_says_its_reason_once() -> None:
+    assert str(RunStopped("id", "Aborted: enough")) == "the run was stopped: enough"

@@ -68,7 +68,9 @@ class RunStopped(RunFailed):
     status = "stopped"
 
     def __str__(self) -> str:
-        return f"the run was stopped: {self.error}" if self.error else "the run was stopped"
+        # `error` has Dify's prefix, which would say the same twice.
+        reason = self.error.removeprefix("Aborted: ")
+        return f"the run was stopped: {reason}" if reason else "the run was stopped"
 
 
 class RunPaused(TidemillError):

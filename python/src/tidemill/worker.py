@@ -55,6 +55,9 @@ class Worker:
         `worker.listen`. `tidemill` is as for `Engine`. `threads` is the most functions that run at once besides
         coroutines (64).
         """
+        if isinstance(queues, str):
+            # A text is a sequence too: of queues whose names have one character.
+            raise TypeError(f"queues: a list of names is needed, such as [{queues!r}], not a str")
         self._settings = settings
         self._asked = {
             "redis": redis,
