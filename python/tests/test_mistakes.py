@@ -125,5 +125,12 @@ def test_a_text_is_no_list_of_queues() -> None:
         Worker(redis="redis://127.0.0.1:1", queues="gpu")
 
 
+def test_a_worker_needs_a_permit() -> None:
+    with pytest.raises(ValueError, match="permits must be at least 1, not 0"):
+        Worker(permits=0)
+    with pytest.raises(TypeError, match="integer"):
+        Worker(permits="4")  # type: ignore[arg-type]
+
+
 def test_a_stopped_run_says_its_reason_once() -> None:
     assert str(RunStopped("id", "Aborted: enough")) == "the run was stopped: enough"

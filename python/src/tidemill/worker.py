@@ -6,6 +6,7 @@ The worker itself is compiled (`tidemill._native`). Here are its functions, and 
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
 import signal
 import threading
@@ -58,6 +59,9 @@ class Worker:
         if isinstance(queues, str):
             # A text is a sequence too: of queues whose names have one character.
             raise TypeError(f"queues: a list of names is needed, such as [{queues!r}], not a str")
+        if permits is not None and operator.index(permits) < 1:
+            # A worker without permits would take no job, and say nothing.
+            raise ValueError(f"permits must be at least 1, not {permits}")
         self._settings = settings
         self._asked = {
             "redis": redis,
