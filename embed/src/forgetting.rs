@@ -1,5 +1,5 @@
-//! Forgets ended runs. A fleet keeps them for days; an engine in somebody's process keeps those that its host can still
-//! look at, and a bounded number of others. Else a process that runs a million workflows would fill its memory.
+//! Forgets ended runs. A fleet keeps them for days; an embedded engine keeps those that its host can still look at, and a
+//! bounded number of others. Otherwise a process that runs a million workflows would fill its memory.
 //!
 //! A [`Hold`] belongs to each handle and each stream of a run. When the last one of a run is dropped, its task looks now
 //! and then until the run has ended, and removes it. What no handle stands for is swept now and then: ended runs that
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// The pause between two looks at runs that nobody holds and that have not ended.
+/// The time between two looks at runs without a hold that have not ended.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The pause between two looks at what is more than the engine keeps. A look takes longer the more there is.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
