@@ -22,7 +22,12 @@ def test_an_app_is_published_versioned_and_run(client: Client) -> None:
     assert app["key"].startswith("app-")
     newer = client.apps.publish(flow(end("start", "name")), app=app["id"])
     assert (newer["id"], newer["key"]) == (app["id"], None)
-    assert [version["is_current"] for version in client.apps.versions(app["id"])] == [True, False]
+    current, earlier = client.apps.versions(app["id"])
+    assert (current["is_current"], earlier["is_current"]) == (True, False)
+    with pytest.raises(Conflict, match="current"):
+        client.apps.remove_version(app["id"], current["version"])
+    client.apps.remove_version(app["id"], earlier["version"])
+    assert client.apps.versions(app["id"]) == [current]
     assert client.apps.get(app["id"])["version"] == newer["version"]
     assert app["id"] in [known["id"] for known in client.apps.all()]
     assert client.run(app=app["id"], inputs={"name": "x"}).result(60) == {"out": "x"}
@@ -69,8 +74,10 @@ def test_entries_of_the_catalog_are_kept(client: Client) -> None:
     client.profiles.remove("quick/one", force=True)
     with pytest.raises(NotFound):
         client.profiles.get("quick/one")
-    for entries in (client.providers, client.library, client.calls, client.services, client.datasources):
+    for entries in (client.providers, client.library, client.services, client.datasources):
         assert entries.all() == []
+    # Other tests of the fleet have registered Calls.
+    assert "nothing" not in [entry["id"] for entry in client.calls.all()]
     assert client.calls.get("llm")["id"]
 
 
