@@ -12,6 +12,7 @@ import inspect
 import json
 import logging
 import threading
+import traceback
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -143,6 +144,9 @@ class Executors:
                 call.fail("CancelledError", "the task of the function was cancelled; its event loop may have ended")
         except BaseException as error:
             _fail(call, error)
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                # Ctrl-C of the program, which came while the function ran on the program's own loop.
+                raise
 
 
 class _Running:
@@ -220,6 +224,9 @@ async def _drain_async(call: NativeCall, generator: AsyncIterator[Any]) -> Any:
     result: Any = None
     try:
         async for piece in generator:
+            if call.cancelled:
+                # It has not ended at its CancelledError.
+                return None
             result = _piece(call, piece, result, waits=False)
             while call.is_full():
                 await asyncio.sleep(LOOK_SECONDS)
@@ -261,14 +268,23 @@ def _end(call: NativeCall, function: Callable[..., Any], result: Any) -> None:
 
 
 def _fail(call: NativeCall, error: BaseException) -> None:
-    """Makes an exception the failure of the node."""
-    if not call.cancelled:
-        log.warning(
-            "node %s of run %s has failed (attempt %d)", call.node_id, call.run_id, call.attempt, exc_info=error
-        )
+    """Makes an exception the failure of the node. Raises nothing: the node would never end."""
+    name = _text(error.__class__.__name__)
     try:
-        message = str(error)
+        if not call.cancelled:
+            log.warning(
+                "node %s of run %s has failed (attempt %d)", call.node_id, call.run_id, call.attempt, exc_info=error
+            )
+    except Exception:
+        # Of a filter or a handler of the program.
+        traceback.print_exc()
+    try:
+        message = _text(str(error))
     except Exception:
         message = ""
-    name = error.__class__.__name__
     call.fail(name, message or name)
+
+
+def _text(text: str) -> str:
+    """A text that UTF-8 can hold: names of files may have single surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
