@@ -70,8 +70,17 @@ def test_the_bound_is_that_of_one_frame_however_many_come_in_a_piece() -> None:
     assert len(Reader(len(frame)).feed(frame * 50)) == 50
     reader = Reader(len(frame))
     assert [len(reader.feed(frame[:9] if half else frame[9:])) for half in (True, False) * 5] == [0, 1] * 5
-    for pieces in ([b"data: 1234567890123\n\n" + frame], [b"data: 123456", b"7890123"], [b"data: 1\n", b": c\n"] * 4):
+    for fits, one_more in (
+        ([], b"data: 1234567890123\n\n" + frame),
+        ([b"data: 123456"], b"7890123"),
+        ([frame[:15]], b"\nid: 1"),
+    ):
         reader = Reader(len(frame))
+        assert [reader.feed(piece) for piece in fits] == [[] for _ in fits]
         with pytest.raises(FrameTooLarge):
-            for piece in pieces:
-                reader.feed(piece)
+            reader.feed(one_more)
+    # A comment inside a frame takes nothing off it.
+    reader = Reader(len(frame))
+    reader.feed(b"data: 12345\n: ping\n")
+    with pytest.raises(FrameTooLarge):
+        reader.feed(b"data: 67890\n")

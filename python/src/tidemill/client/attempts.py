@@ -74,7 +74,7 @@ class Attempts:
 
 
 def unreadable(request: Request, error: httpx.RequestError) -> UnreadableAnswer:
-    """The error for an answer that httpx cannot read: encoded in another way than it says, or redirected in a circle."""
+    """The error for an answer that httpx cannot read: in another encoding than it says, or redirected in a circle."""
     return UnreadableAnswer(f"{request.name}: {described(error)}")
 
 
