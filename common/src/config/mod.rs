@@ -164,9 +164,10 @@ mod tests {
 
     /// Settings with text that are printed: those that cannot be secrets, and URLs, which are printed without
     /// user and query. All other texts have a type that hides them.
-    const SHOWN: [&str; 38] = [
+    const SHOWN: [&str; 39] = [
         "calls.programs",
         "code.endpoint",
+        "code.helper",
         "code.python",
         "code.scratch_folder",
         "cors.exposed_headers",

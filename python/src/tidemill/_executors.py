@@ -40,7 +40,7 @@ def default_threads(asked: int | None) -> int:
     if asked is None:
         return THREADS_MAX
     if asked < 1:
-        raise ValueError("threads: at least 1")
+        raise ValueError(f"threads must be at least 1, not {asked}")
     return asked
 
 
@@ -65,7 +65,7 @@ class Executors:
         if provider is not None:
             return functools.partial(self.add, "provider", provider)
         if (type is None) == (id is None):
-            raise ValueError("name the type of the nodes, or the id of one node")
+            raise ValueError("name the type of the nodes, or the id of one node, and not both")
         if id is not None:
             return functools.partial(self.add, "id", id)
         _native.check_node_type(str(type))
@@ -84,9 +84,9 @@ class Executors:
         if self._started:
             raise RuntimeError(f"this {self._what} has started; register functions before its first run")
         if not callable(function):
-            raise TypeError(f"a function is needed, not {function.__class__.__name__}")
+            raise TypeError(f"a function is needed for the {kind} {name!r}, not {function.__class__.__name__}")
         if any((kind, name) == known[:2] for known in self._registrations):
-            raise ValueError(f"the {kind} {name!r} has a function already")
+            raise ValueError(f"the {kind} {name!r} has a function already; register one function for it")
         on_thread = not _is_async(function)
         self.has_coroutines = self.has_coroutines or not on_thread
         self._functions.append(function)
@@ -240,7 +240,7 @@ async def _drain_async(call: NativeCall, generator: AsyncIterator[Any]) -> Any:
 def _piece(call: NativeCall, piece: Any, result: Any, *, waits: bool) -> Any:
     """Streams a piece; returns the result, which may be what was yielded."""
     if result is not None:
-        raise TypeError("the function has yielded its result already; nothing may follow")
+        raise TypeError("the function has yielded its result already; yield nothing after it")
     if isinstance(piece, str):
         call.emit("text", piece, False, waits)
     elif isinstance(piece, Chunk):

@@ -1,4 +1,4 @@
-"""What may be given as a workflow: the path of a file, its text, or a mapping."""
+"""Reads what a program gives as a workflow (a path, a text or a mapping), in the same way for engines and clients."""
 
 from __future__ import annotations
 

@@ -29,6 +29,10 @@ def test_an_app_is_published_versioned_and_run(client: Client) -> None:
     client.apps.remove_version(app["id"], earlier["version"])
     assert client.apps.versions(app["id"]) == [current]
     assert client.apps.get(app["id"])["version"] == newer["version"]
+    with pytest.raises(Conflict, match="version_is_current"):
+        client.apps.remove_version(app["id"], newer["version"])
+    client.apps.remove_version(app["id"], app["version"])
+    assert [version["is_current"] for version in client.apps.versions(app["id"])] == [True]
     assert app["id"] in [known["id"] for known in client.apps.all()]
     assert client.run(app=app["id"], inputs={"name": "x"}).result(60) == {"out": "x"}
     own = str(uuid.uuid4())

@@ -188,7 +188,7 @@ class Follow:
 
     def lost(self, why: object) -> StreamLost:
         """The error for a stream that could not be continued."""
-        bounds = f"{self._retries.attempts} attempts, {self._retries.seconds:g} s of pauses (stream_retries)"
+        bounds = f"{self._retries.attempts} attempts and {self._retries.seconds:g} s between them (stream_retries)"
         message = f"the events of run {self.run_id} could not be continued after {self.position} within {bounds}: {why}"
         return StreamLost(message, run_id=self.run_id, position=self.position, attempts=self._failures)
 

@@ -76,7 +76,7 @@ class AsyncApps(AsyncResource):
         return await self._transport.do(apps.versions(app))
 
     async def remove_version(self, app: str, version: str) -> None:
-        """Remove a version, by its hash. Raises `Conflict` for the current one, and for one that a run still uses."""
+        """Remove a version of an app, by its hash. Raises `Conflict` for the current one, and while a run uses it."""
         await self._transport.do(apps.remove_version(app, version))
 
     async def keys(self, app: str) -> list[Key]:

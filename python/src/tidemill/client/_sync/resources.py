@@ -75,7 +75,7 @@ class Apps(Resource):
         return self._transport.do(apps.versions(app))
 
     def remove_version(self, app: str, version: str) -> None:
-        """Remove a version, by its hash. Raises `Conflict` for the current one, and for one that a run still uses."""
+        """Remove a version of an app, by its hash. Raises `Conflict` for the current one, and while a run uses it."""
         self._transport.do(apps.remove_version(app, version))
 
     def keys(self, app: str) -> list[Key]:
