@@ -22,12 +22,7 @@ def test_an_app_is_published_versioned_and_run(client: Client) -> None:
     assert app["key"].startswith("app-")
     newer = client.apps.publish(flow(end("start", "name")), app=app["id"])
     assert (newer["id"], newer["key"]) == (app["id"], None)
-    current, earlier = client.apps.versions(app["id"])
-    assert (current["is_current"], earlier["is_current"]) == (True, False)
-    with pytest.raises(Conflict, match="current"):
-        client.apps.remove_version(app["id"], current["version"])
-    client.apps.remove_version(app["id"], earlier["version"])
-    assert client.apps.versions(app["id"]) == [current]
+    assert [version["is_current"] for version in client.apps.versions(app["id"])] == [True, False]
     assert client.apps.get(app["id"])["version"] == newer["version"]
     with pytest.raises(Conflict, match="version_is_current"):
         client.apps.remove_version(app["id"], newer["version"])
@@ -80,8 +75,8 @@ def test_entries_of_the_catalog_are_kept(client: Client) -> None:
         client.profiles.get("quick/one")
     for entries in (client.providers, client.library, client.services, client.datasources):
         assert entries.all() == []
-    # Other tests of the fleet have registered Calls.
-    assert "nothing" not in [entry["id"] for entry in client.calls.all()]
+    # Workers of other tests may have registered Calls in this fleet; those of the installation are not in the list.
+    assert "llm" not in {call["id"] for call in client.calls.all()}
     assert client.calls.get("llm")["id"]
 
 
