@@ -12,14 +12,14 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, cast
 
 from tidemill import _native, _process, _program
 from tidemill._executors import Executors, Function, default_threads
 from tidemill._loops import Loop, running_loop
 from tidemill._threads import waiting
 from tidemill._workflow import Workflow, text_of
-from tidemill.errors import RunFailed, RunPaused, RunStopped
+from tidemill.errors import Refused, RunFailed, RunPaused, RunStopped
 from tidemill.events import Event
 
 if TYPE_CHECKING:
@@ -80,10 +80,7 @@ class Engine:
     def queue(self, name: str) -> Callable[[Function], Function]:
         """Registers a function for all nodes of a queue (`tidemill: {queue: …}` in the `data` of a node)."""
 
-        def register(function: Function) -> Function:
-            return self._executors.add("queue", name, function)
-
-        return register
+        return self._executors.queue(name)
 
     def calls(self, *classes: type[CoreCall]) -> None:
         """Serves Call classes: nodes of the type `call` name them (docs/python-calls.md).
@@ -143,6 +140,8 @@ class Engine:
 
         Raises `Refused` for a document that is no snapshot.
         """
+        if isinstance(snapshot, str):
+            raise TypeError('a snapshot is bytes, as Run.snapshot returns them, not str; open its file with "rb"')
         return self._begin(lambda native: native.resume(bytes(snapshot)))
 
     def find(self, run_id: str) -> Run:
@@ -314,7 +313,7 @@ class Run:
 
     def update(self, values: Mapping[str, Any]) -> None:
         """Sets variables: `node.name` or `conversation.name` to values."""
-        self._native.update(dict(values))
+        self._native.update(_mapping("values", values))
 
     def pauses(self) -> list[dict[str, Any]]:
         """All pauses of the run, oldest first, also those that are over (see their `status`)."""
@@ -322,7 +321,7 @@ class Run:
 
     def answer(self, pause_id: str, answer: Mapping[str, Any]) -> None:
         """Answers a pause: `{"input": …}`, or `{"action": …, "inputs": {…}}` of a form."""
-        self._native.answer(pause_id, dict(answer))
+        self._native.answer(pause_id, _mapping("an answer", answer))
 
     def snapshot(self) -> bytes:
         """The run as one document, from which `Engine.resume` makes another run. This run continues, too."""
@@ -350,10 +349,26 @@ class Run:
         if status == "succeeded":
             return outputs
         if status == "failed":
-            raise RunFailed(self.id, text, outputs)
+            raise RunFailed(self.id, text, outputs, self._failed_node())
         if status == "stopped":
             raise RunStopped(self.id, text, outputs)
         raise RunPaused(self.id, pauses, outputs)
+
+    def _failed_node(self) -> str | None:
+        """The node that ended the run: of those that failed, the one whose error is that of the run."""
+        try:
+            shown = self.show()
+        except Refused:
+            # The engine was closed, or has forgotten the run.
+            return None
+        failed = [node for node in shown["nodes"] if node["status"] == "failed" and node["error"] == shown["error"]]
+        return str(failed[-1]["id"]) if failed else None
+
+
+def _mapping(what: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what}: a mapping is needed, not {value.__class__.__name__}")
+    return dict(cast("Mapping[str, Any]", value))
 
 
 async def _ready(loop: Loop, when_ready: Callable[[Callable[[], None]], None]) -> None:

@@ -40,19 +40,26 @@ def _problem(diagnostic: Mapping[str, Any]) -> str:
 
 
 class RunFailed(TidemillError):
-    """A run has failed. `run_id` names it, `error` is its error; `outputs` are those so far, if they are known."""
+    """A run has failed. `run_id` names it, `error` is its error; `outputs` are those so far, if they are known.
+
+    `node_id` is the node whose failure ended the run, if the engine in this process ran it and the node is known.
+    """
 
     #: `failed`, or `stopped`.
     status = "failed"
 
-    def __init__(self, run_id: str, error: str, outputs: Mapping[str, Any] | None = None) -> None:
-        super().__init__(run_id, error, dict(outputs or {}))
+    def __init__(
+        self, run_id: str, error: str, outputs: Mapping[str, Any] | None = None, node_id: str | None = None
+    ) -> None:
+        super().__init__(run_id, error, dict(outputs or {}), node_id)
         self.run_id = run_id
         self.error = error
         self.outputs: dict[str, Any] = dict(outputs or {})
+        self.node_id = node_id
 
     def __str__(self) -> str:
-        return f"the run has {self.status}: {self.error}" if self.error else f"the run has {self.status}"
+        place = f" at node {self.node_id}" if self.node_id else ""
+        return f"the run has {self.status}{place}: {self.error}" if self.error else f"the run has {self.status}{place}"
 
 
 class RunStopped(RunFailed):
@@ -61,7 +68,9 @@ class RunStopped(RunFailed):
     status = "stopped"
 
     def __str__(self) -> str:
-        return f"the run was stopped: {self.error}" if self.error else "the run was stopped"
+        # `error` has Dify's prefix, which would say the same twice.
+        reason = self.error.removeprefix("Aborted: ")
+        return f"the run was stopped: {reason}" if reason else "the run was stopped"
 
 
 class RunPaused(TidemillError):

@@ -49,6 +49,22 @@ class Pause:
     schema: Mapping[str, Any] | None = None
 
 
+class UnknownInput(KeyError):
+    """A function asked for an input that its node does not read."""
+
+    def __str__(self) -> str:
+        # KeyError shows its argument as a literal.
+        return str(self.args[0])
+
+
+class Inputs(dict[str, Any]):
+    """The inputs of a node. A name that is not there is answered with those that are."""
+
+    def __missing__(self, name: object) -> Any:
+        known = ", ".join(sorted(self)) or "nothing; mention a variable in its configuration"
+        raise UnknownInput(f"the node reads no {name!r}; it reads {known}")
+
+
 _ABSENT: Any = object()
 
 
@@ -116,7 +132,7 @@ class NodeContext:
         theirs.
         """
         if self._inputs is _ABSENT:
-            self._inputs = self._call.inputs()
+            self._inputs = Inputs(self._call.inputs())
         return self._inputs
 
     @property
@@ -158,6 +174,9 @@ class NodeContext:
 
         In a plain function it waits while too much text is under way; in a coroutine it never waits.
         """
+        if not isinstance(text, str) or not isinstance(output, str):
+            wrong = output if isinstance(text, str) else text
+            raise TypeError(f"emit: the text and the output are str, not {wrong.__class__.__name__}")
         self._call.emit(output, text, final, self._emit_waits)
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ The worker itself is compiled (`tidemill._native`). Here are its functions, and 
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
 import signal
 import threading
@@ -55,6 +56,12 @@ class Worker:
         `worker.listen`. `tidemill` is as for `Engine`. `threads` is the most functions that run at once besides
         coroutines (64).
         """
+        if isinstance(queues, str):
+            # A text is a sequence too: of queues whose names have one character.
+            raise TypeError(f"queues: a list of names is needed, such as [{queues!r}], not a str")
+        if permits is not None and operator.index(permits) < 1:
+            # A worker without permits would take no job, and say nothing.
+            raise ValueError(f"permits must be at least 1, not {permits}")
         self._settings = settings
         self._asked = {
             "redis": redis,
@@ -85,11 +92,7 @@ class Worker:
 
         The worker then takes jobs of this queue, too.
         """
-
-        def register(function: Function) -> Function:
-            return self._executors.add("queue", name, function)
-
-        return register
+        return self._executors.queue(name)
 
     def calls(self, *classes: type[CoreCall]) -> None:
         """Serves Call classes: nodes of the type `call` name them (docs/python-calls.md).

@@ -421,3 +421,11 @@ def test_a_download_without_an_answer_is_an_error_of_the_client(tmp_path: Path) 
     assert "secret" not in str(lost.value)
     assert not lost.value.may_have_happened
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_input_that_json_cannot_hold_is_refused_with_its_place() -> None:
+    with (
+        Client("http://server", KEY, http=httpx.Client(transport=httpx.MockTransport(Server()))) as client,
+        pytest.raises(TypeError, match=r"^inputs\.letters\.1\.at: pathlib\.\w+ is no JSON value; use None, bool"),
+    ):
+        client.run("a:\n", {"letters": ["one", {"at": Path("x")}]})

@@ -193,11 +193,11 @@ class Follow:
         return StreamLost(message, run_id=self.run_id, position=self.position, attempts=self._failures)
 
 
-def left(deadline: float | None) -> float:
+def left(deadline: float | None, run_id: str) -> float:
     """The seconds until a deadline, a time of `time.monotonic`. Raises `TimeoutError` after it."""
     if deadline is None:
         return float("inf")
     rest = deadline - clock.monotonic()
     if rest <= 0:
-        raise TimeoutError("the run has not ended within the timeout; it goes on")
+        raise TimeoutError(f"run {run_id} has not ended within the timeout; it goes on")
     return rest
