@@ -91,6 +91,9 @@ def test_an_exception_ends_the_interpreter_with_its_own_traceback() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_process_is_refused_with_a_sentence_and_ends() -> None:
     text = said("""
+        import warnings
+        # Python 3.12 and later say that a fork with threads is dangerous.
+        warnings.simplefilter("ignore", DeprecationWarning)
         flow = chain(template("greet"), outputs={"text": "greet.output"})
         engine = Engine()
         run = engine.run(flow, {"q": "x"})

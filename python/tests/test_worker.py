@@ -161,6 +161,83 @@ def test_another_thread_ends_a_worker_that_runs(own: Fleet) -> None:
     assert not running.is_alive()
 
 
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+def test_a_worker_that_another_thread_stops_lets_its_functions_end(kind: str, own: Fleet) -> None:
+    """`run` sees the stop, too: it must not take threads and loop from functions that still may end."""
+    place = InFleet(own)
+    worker = Worker(settings=own.config, threads=1)
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def function(ctx: NodeContext) -> dict[str, Any]:
+        begun.set()
+        goes_on.wait(60)
+        return {"text": f"by {kind}"}
+
+    async def coroutine(ctx: NodeContext) -> dict[str, Any]:
+        begun.set()
+        while not goes_on.is_set():
+            await asyncio.sleep(0.01)
+        return function(ctx)
+
+    worker.node("llm")(function if kind == "function" else coroutine)
+    running = threading.Thread(target=worker.run, daemon=True)
+    running.start()
+    run = place.submit(chain(llm()), {"q": "x"})
+    assert begun.wait(60)
+    stopping = threading.Thread(target=worker.stop, args=(60.0,), daemon=True)
+    stopping.start()
+    # `run` looks five times a second; it waits for the drain.
+    running.join(1.0)
+    assert running.is_alive()
+    goes_on.set()
+    for thread in (stopping, running):
+        thread.join(60)
+        assert not thread.is_alive()
+    assert place.show(run)["nodes"][1]["status"] == "succeeded"
+
+
+def test_a_second_sigterm_ends_a_worker_at_once(own: Fleet, tmp_path: Path) -> None:
+    place = InFleet(own)
+    process = spawn(own, tmp_path)
+    try:
+        place.submit(flow(), {"q": "a"})
+        until(lambda: len(begun(tmp_path)) == 1, "the function to begin")
+        process.terminate()
+        # It drains for two seconds. The second signal counts once the first one was seen.
+        end = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < end:
+            process.terminate()
+            time.sleep(0.01)
+        assert process.returncode == -signal.SIGTERM
+    finally:
+        process.kill()
+
+
+def test_serve_leaves_the_handlers_of_the_program(own: Fleet) -> None:
+    def mine(number: int, frame: Any) -> None: ...
+
+    seen: dict[bool, Any] = {}
+
+    async def serve(signals: bool) -> None:
+        worker = Worker(settings=own.config)
+        serving = asyncio.create_task(worker.serve(signals=signals))
+        while worker._native is None and not serving.done():
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        seen[signals] = signal.getsignal(signal.SIGTERM)
+        worker._asked_to_stop.set()
+        await serving
+
+    earlier = signal.signal(signal.SIGTERM, mine)
+    try:
+        for signals in (True, False):
+            asyncio.run(serve(signals))
+            assert signal.getsignal(signal.SIGTERM) is mine
+        assert seen[False] is mine
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+
+
 def test_the_fleet_knows_what_a_worker_executes(own: Fleet) -> None:
     place = InFleet(own)
     with Worker(settings=own.config) as worker:

@@ -14,6 +14,7 @@ import json
 import logging
 import operator
 import threading
+import traceback
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -158,6 +159,9 @@ class Executors:
                 call.fail("CancelledError", "the task of the function was cancelled; its event loop may have ended")
         except BaseException as error:
             _fail(call, error)
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                # Ctrl-C of the program, which came while the function ran on the program's own loop.
+                raise
 
 
 def _check_names(decorator: str, **names: Any) -> None:
@@ -258,6 +262,9 @@ async def _drain_async(call: NativeCall, generator: AsyncIterator[Any]) -> Any:
     result: Any = None
     try:
         async for piece in generator:
+            if call.cancelled:
+                # It has not ended at its CancelledError.
+                return None
             result = _piece(call, piece, result, waits=False)
             while call.is_full():
                 await asyncio.sleep(LOOK_SECONDS)
@@ -335,20 +342,26 @@ def _wrong_result(function: Callable[..., Any], result: Any) -> str:
 
 
 def _fail(call: NativeCall, error: BaseException) -> None:
-    """Makes an exception the failure of the node."""
-    try:
-        message = str(error)
-    except Exception:
-        message = ""
-    name = error.__class__.__name__
-    # The text of these says only which key or number: "the node has failed: 'name'".
-    if type(error) in _TERSE and message:
-        message = f"{name}: {message}"
+    """Makes an exception the failure of the node. Raises nothing: the node would never end."""
+    name = _text(error.__class__.__name__)
     try:
         if not call.cancelled:
             log.warning(
                 "node %s of run %s has failed (attempt %d)", call.node_id, call.run_id, call.attempt, exc_info=error
             )
-    finally:
-        # Also when a filter of the log raises: the node would wait for its end.
-        call.fail(name, message or name)
+    except Exception:
+        # Of a filter or a handler of the program.
+        traceback.print_exc()
+    try:
+        message = _text(str(error))
+    except Exception:
+        message = ""
+    # The text of these says only which key or number: "the node has failed: 'name'".
+    if type(error) in _TERSE and message:
+        message = f"{name}: {message}"
+    call.fail(name, message or name)
+
+
+def _text(text: str) -> str:
+    """A text that UTF-8 can hold: names of files may have single surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

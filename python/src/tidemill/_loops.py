@@ -29,13 +29,17 @@ class OwnLoop:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = threading.Lock()
+        # The end of an engine that nobody holds comes at any time, also on a thread that has the lock.
+        self._lock = threading.RLock()
         self._loop: Loop | None = None
         self._thread: threading.Thread | None = None
+        self._closed = False
 
-    def get(self) -> Loop:
-        """The loop."""
+    def get(self) -> Loop | None:
+        """The loop; `None` once it has been closed."""
         with self._lock:
+            if self._closed:
+                return None
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._run, args=(self._loop,), name=self._name, daemon=True)
@@ -60,9 +64,10 @@ class OwnLoop:
     def close(self) -> list[threading.Thread]:
         """Stops the loop; returns its thread, if it has one."""
         with self._lock:
+            was_closed, self._closed = self._closed, True
             if self._loop is None or self._thread is None:
                 return []
-            if not self._loop.is_closed():
+            if not was_closed:
                 self._loop.call_soon_threadsafe(self._loop.stop)
             return [self._thread]
 
@@ -79,8 +84,9 @@ class Loops:
         #: The loop of calls whose run is not known here, such as a workflow that another one calls.
         self._last: Loop | None = None
         #: Runs that are being started: their ids are not known yet, but their nodes may run.
-        self._starting = 0
-        self._early: list[NativeCall] = []
+        self._starting: set[object] = set()
+        #: Calls of no known run, each with the starts that began before it and may be of its run.
+        self._early: list[tuple[NativeCall, set[object]]] = []
 
     def use(self, loop: Loop | None) -> None:
         """Sets the loop of all calls whose run is not known here."""
@@ -91,18 +97,24 @@ class Loops:
         with self._lock:
             loop = self._of_run.get(call.run_id)
             if loop is None and self._starting:
-                self._early.append(call)
+                self._early.append((call, set(self._starting)))
                 return
-        self._pass_on(loop or self._last, call)
+        self._pass_on(loop, call)
 
     def _pass_on(self, loop: Loop | None, call: NativeCall) -> None:
-        if loop is None or loop.is_closed():
-            loop = self._own.get()
-        try:
-            loop.call_soon_threadsafe(self._start, loop, call)
-        except RuntimeError:
-            # Closed just now.
-            own = self._own.get()
+        if loop is None and self._last is not None and self._last.is_running():
+            # Not one that has stopped: nobody may ever run it again.
+            loop = self._last
+        if loop is not None:
+            try:
+                loop.call_soon_threadsafe(self._start, loop, call)
+                return
+            except RuntimeError:
+                # It has been closed.
+                pass
+        own = self._own.get()
+        # A call of a closed engine is dropped, and its attempt with it.
+        if own is not None:
             own.call_soon_threadsafe(self._start, own, call)
 
     @contextmanager
@@ -116,19 +128,28 @@ class Loops:
                 self._of_run[run] = loop
             return loop
 
+        this = object()
         with self._lock:
-            self._starting += 1
+            self._starting.add(this)
         try:
             yield started
         finally:
-            with self._lock:
-                self._starting -= 1
-                early, self._early = self._early, []
-                if self._starting:
-                    self._early = [call for call in early if call.run_id not in self._of_run]
-                    early = [call for call in early if call.run_id in self._of_run]
-            for call in early:
-                self._pass_on(self._of_run.get(call.run_id) or self._last, call)
+            for call in self._no_longer_early(this):
+                self._pass_on(self._of_run.get(call.run_id), call)
+
+    def _no_longer_early(self, ended: object) -> list[NativeCall]:
+        """Notes that a start has ended; returns the calls whose run is known now, or is none that is being started."""
+        with self._lock:
+            self._starting.discard(ended)
+            early, self._early = self._early, []
+            ready: list[NativeCall] = []
+            for call, may_be_of in early:
+                may_be_of.discard(ended)
+                if may_be_of and call.run_id not in self._of_run:
+                    self._early.append((call, may_be_of))
+                else:
+                    ready.append(call)
+            return ready
 
     def forget(self, run: str) -> None:
         """Forgets the loop of a run whose `Run` was dropped."""

@@ -73,7 +73,10 @@ def _empty_the_mailbox() -> None:
         # What is kept would live until the next letter.
         function = call = letters = None  # type: ignore[assignment]
         while _later and _later[0][0] <= time.monotonic():
-            heapq.heappop(_later)[2]()
+            try:
+                heapq.heappop(_later)[2]()
+            except Exception:
+                log.exception("tidemill: a function that ignores its cancellation could not be given up")
 
 
 def _at_exit() -> None:

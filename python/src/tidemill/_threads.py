@@ -1,17 +1,33 @@
 """The threads of an engine or a worker, on which plain functions and generators run.
 
-They fetch calls themselves and wait without the interpreter's lock. A new one starts only when all others are busy.
+They fetch calls themselves and wait without the interpreter's lock. A new one starts only when all others are busy. A
+thread whose function waits for another run does not count: that run may need a thread, too.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from tidemill._native import NativeCall, NativeQueue
 
 log = logging.getLogger("tidemill")
+
+#: `pool` is the pool of the thread that asks, if it is one of a pool.
+_mine = threading.local()
+
+
+@contextmanager
+def waiting() -> Generator[None, None, None]:
+    """Around a wait for a run: in a function on a thread of a pool, another thread takes its place meanwhile."""
+    pool: Threads | None = getattr(_mine, "pool", None)
+    if pool is None:
+        yield
+    else:
+        with pool._waiting():
+            yield
 
 
 class Threads:
@@ -22,10 +38,13 @@ class Threads:
         self._run = run
         self._limit = limit
         self._name = name
-        self._lock = threading.Lock()
+        # The end of an engine that nobody holds comes at any time, also on a thread that has the lock.
+        self._lock = threading.RLock()
         self._threads: list[threading.Thread] = []
         self._started = 0
         self._given_up: set[threading.Thread] = set()
+        #: Threads whose functions wait for another run.
+        self._lent = 0
 
     def start(self) -> None:
         """Starts the first thread."""
@@ -33,19 +52,36 @@ class Threads:
 
     def _add(self) -> None:
         with self._lock:
-            if len(self._threads) - len(self._given_up) >= self._limit:
+            if self._at_work() >= self._limit:
                 return
             self._started += 1
             thread = threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True)
             self._threads.append(thread)
         try:
             thread.start()
-        except RuntimeError:
+        except RuntimeError as error:
             with self._lock:
                 self._threads.remove(thread)
                 if not self._threads:
                     raise
-            # The system refuses more threads. Those that are there take the calls.
+            log.warning("no further thread for functions could be started, calls wait for one: %s", error)
+
+    def _at_work(self) -> int:
+        return len(self._threads) - len(self._given_up) - self._lent
+
+    @contextmanager
+    def _waiting(self) -> Generator[None, None, None]:
+        with self._lock:
+            # Otherwise one more has started already.
+            is_full = self._at_work() >= self._limit
+            self._lent += 1
+        try:
+            if is_full:
+                self._add()
+            yield
+        finally:
+            with self._lock:
+                self._lent -= 1
 
     def _work(self) -> None:
         me = threading.current_thread()
@@ -54,15 +90,21 @@ class Threads:
         finally:
             # Whatever has ended it, its place is free.
             with self._lock:
-                self._given_up.discard(me)
-                self._threads.remove(me)
+                self._leave(me)
+
+    def _leave(self, me: threading.Thread) -> None:
+        """Gives the place of a thread back. Under the lock."""
+        self._given_up.discard(me)
+        if me in self._threads:
+            self._threads.remove(me)
 
     def _take_calls(self, me: threading.Thread) -> None:
         take, run = self.queue.take, self._run
+        _mine.pool = self
         while True:
             taken = take()
             if taken is None:
-                break
+                return
             call, waiting = taken
             if waiting == 0:
                 self._add()
@@ -74,8 +116,12 @@ class Threads:
                 log.exception("tidemill: the end of node %s could not be told", call.node_id)
             # Not kept while the thread waits.
             del call, taken
-            if me in self._given_up:
-                break
+            with self._lock:
+                # Too many are left over when functions no longer wait for other runs. It leaves under the same lock:
+                # otherwise two could leave at once, and none would be left.
+                if me in self._given_up or self._at_work() > self._limit:
+                    self._leave(me)
+                    return
 
     def give_up(self, thread: threading.Thread) -> None:
         """Lets another thread take the place of one whose function does not end."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Union, cast
 from tidemill import _native, _process, _program
 from tidemill._executors import Executors, Function, default_threads
 from tidemill._loops import Loop, running_loop
+from tidemill._threads import waiting
 from tidemill._workflow import Workflow, text_of
 from tidemill.errors import Refused, RunFailed, RunPaused, RunStopped
 from tidemill.events import Event
@@ -204,11 +205,11 @@ class Engine:
         native = self._started()
         executors = self._executors
         if not executors.has_coroutines:
-            return Run(begin(native), None, None)
+            return Run(begin(native), self)
         with executors.loops.starting() as started:
             run = begin(native)
             loop = started(run.id)
-        return Run(run, loop, executors)
+        return Run(run, self, loop)
 
     def close_at_exit(self) -> list[threading.Thread]:
         """Closes at the end of the process; returns the threads that end soon."""
@@ -225,11 +226,13 @@ class Run:
     iteration begins with the first event. Its methods may be called from any thread.
     """
 
-    def __init__(self, native: _native.NativeRun, loop: Loop | None, executors: Executors | None) -> None:
+    def __init__(self, native: _native.NativeRun, engine: Engine, loop: Loop | None = None) -> None:
         self._native = native
+        # An engine that is not held any more ends, and its runs with it.
+        self._engine = engine
         self._loop = loop
-        if executors is not None and loop is not None:
-            weakref.finalize(self, executors.loops.forget, native.id).atexit = False
+        if loop is not None:
+            weakref.finalize(self, engine._executors.loops.forget, native.id).atexit = False
 
     @property
     def id(self) -> str:
@@ -245,7 +248,8 @@ class Run:
         self._refuse_to_block("async for event in run")
         events = self._native.events()
         while True:
-            batch = events.next(LOOK_MS)
+            with waiting():
+                batch = events.next(LOOK_MS)
             if batch is None:
                 continue
             if not batch:
@@ -273,11 +277,12 @@ class Run:
         self._refuse_to_block("await run.wait()")
         outcome = self._native.outcome()
         left = None if timeout is None else max(0, int(timeout * 1000))
-        while not outcome.wait(LOOK_MS if left is None else min(LOOK_MS, left)):
-            if left is not None:
-                left -= LOOK_MS
-                if left <= 0:
-                    raise TimeoutError(f"run {self.id} has not ended within {timeout:g} seconds; it goes on")
+        with waiting():
+            while not outcome.wait(LOOK_MS if left is None else min(LOOK_MS, left)):
+                if left is not None:
+                    left -= LOOK_MS
+                    if left <= 0:
+                        raise TimeoutError(f"run {self.id} has not ended within {timeout:g} seconds; it goes on")
         return self._outputs(outcome)
 
     async def wait(self) -> dict[str, Any]:
@@ -330,6 +335,10 @@ class Run:
         if self._loop is not None and running_loop() is self._loop:
             raise RuntimeError(
                 f"this would block the event loop on which the functions of the run are called; use `{instead}`"
+            )
+        if self._loop is not None and not self._loop.is_running() and not self._loop.is_closed():
+            raise RuntimeError(
+                f"the event loop on which the functions of the run execute does not run now; use `{instead}` on it"
             )
 
     def _outputs(self, outcome: _native.NativeOutcome) -> dict[str, Any]:

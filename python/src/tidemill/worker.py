@@ -72,6 +72,7 @@ class Worker:
         self._executors = Executors("worker", default_threads(threads))
         self._native: _native.NativeWorker | None = None
         self._asked_to_stop = threading.Event()
+        self._stopping = threading.RLock()
 
     def node(
         self,
@@ -143,26 +144,32 @@ class Worker:
             ended_itself = not self._asked_to_stop.is_set()
         finally:
             for number, handler in earlier.items():
-                signal.signal(number, handler)
+                # `None` is a handler that was not set by Python, and cannot be.
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._stop_interruptibly()
         if ended_itself:
             raise TidemillError("the worker has ended by itself; the log has the reason")
 
-    async def serve(self) -> None:
-        """As `run`, inside an event loop, on which coroutine functions run. A cancellation ends it like a signal."""
+    async def serve(self, *, signals: bool = True) -> None:
+        """As `run`, inside an event loop, on which coroutine functions run. A cancellation ends it like a signal.
+
+        With `signals=False` the handlers of the program stay, for a server that has its own: cancel this, or call
+        `stop`.
+        """
         loop = asyncio.get_running_loop()
         self._executors.loops.use(loop)
         if self._native is None:
             await asyncio.to_thread(self.start)
-        caught = self._catch_signals_on(loop)
+        caught = self._catch_signals_on(loop) if signals else {}
         try:
             while not self._asked_to_stop.is_set():
                 if not self._running().is_running():
                     raise TidemillError("the worker has ended by itself; the log has the reason")
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
-            for number in caught:
+            for number, handler in caught.items():
                 loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
             # A second cancellation does not stop the drain.
             await asyncio.shield(asyncio.to_thread(self.stop))
 
@@ -172,9 +179,11 @@ class Worker:
         From another thread it ends `run`, too. Without `grace` it is `worker.grace_seconds`.
         """
         self._asked_to_stop.set()
-        if self._native is not None:
-            self._native.stop(grace)
-        self._executors.close()
+        # The second one (`run` and another thread may both stop) waits: functions still need their threads and loop.
+        with self._stopping:
+            if self._native is not None:
+                self._native.stop(grace)
+            self._executors.close()
 
     def __enter__(self) -> Worker:
         return self.start()
@@ -215,16 +224,18 @@ class Worker:
 
         return {number: signal.signal(number, asked) for number in _SIGNALS}
 
-    def _catch_signals_on(self, loop: asyncio.AbstractEventLoop) -> list[signal.Signals]:
+    def _catch_signals_on(self, loop: asyncio.AbstractEventLoop) -> dict[signal.Signals, Any]:
+        """As `_catch_signals`; returns the earlier handlers, too."""
         if threading.current_thread() is not threading.main_thread():
-            return []
-        caught: list[signal.Signals] = []
+            return {}
+        caught: dict[signal.Signals, Any] = {}
         for number in _SIGNALS:
+            earlier = signal.getsignal(number)
             try:
                 loop.add_signal_handler(number, self._asked_to_stop.set)
             except NotImplementedError:
                 continue
-            caught.append(number)
+            caught[number] = earlier
         return caught
 
     def close_at_exit(self) -> list[threading.Thread]:

@@ -369,6 +369,60 @@ async def test_the_asynchronous_client_decides_the_same(tmp_path: Path) -> None:
     assert server.seen[0].headers["idempotency-key"] == server.seen[1].headers["idempotency-key"]
 
 
+def test_a_key_that_no_header_can_hold_is_refused_without_showing_it() -> None:
+    assert Client("http://server", f"{KEY}\n")._transport.settings.key == KEY
+    for wrong in (f"{KEY}\nmore", f"{KEY} é", "two words"):
+        with pytest.raises(ValueError, match="the key has characters") as refused:
+            Client("http://server", wrong)
+        assert wrong not in str(refused.value)
+
+
+def test_the_password_of_an_address_is_not_shown() -> None:
+    client = Client("http://me:pass@server/below", KEY)
+    assert repr(client) == "<Client http://server/below>"
+    for text in (repr(client), repr(client._transport.settings)):
+        assert "pass" not in text
+        assert KEY not in text
+    with pytest.raises(ValueError, match="must begin with http") as refused:
+        Client("ftp://me:pass@server", KEY)
+    assert "pass" not in str(refused.value)
+
+
+def test_an_answer_that_cannot_be_read_is_an_error_of_the_client_and_not_tried_again() -> None:
+    def broken(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=httpx.ByteStream(b"no gzip"))
+
+    for use in (Client.workers, lambda client: list(client.open("r"))):
+        server = Server(broken)
+        with pytest.raises(UnreadableAnswer, match="DecodingError"):
+            use(server.client())
+        assert len(server.seen) == 1
+    with pytest.raises(UnreadableAnswer, match="has not the form"):
+        Server(httpx.Response(200, json=[1])).client().workers()
+
+
+async def test_an_answer_that_cannot_be_read_is_an_error_of_the_client_for_asyncio() -> None:
+    async def broken(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=httpx.ByteStream(b"no gzip"))
+
+    client = AsyncClient("http://server", KEY, http=httpx.AsyncClient(transport=httpx.MockTransport(broken)))
+    with pytest.raises(UnreadableAnswer, match="DecodingError"):
+        await client.workers()
+    with pytest.raises(UnreadableAnswer, match="DecodingError"):
+        [event async for event in client.open("r")]
+    with pytest.raises(UnreadableAnswer, match="DecodingError"):
+        await client.files.download("/a")
+
+
+def test_a_download_without_an_answer_is_an_error_of_the_client(tmp_path: Path) -> None:
+    files = Server(httpx.ConnectError("refused")).client().files
+    with pytest.raises(Unreachable, match="ConnectError: refused") as lost:
+        files.download("http://elsewhere/a?sign=secret", tmp_path / "a")
+    assert "secret" not in str(lost.value)
+    assert not lost.value.may_have_happened
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_input_that_json_cannot_hold_is_refused_with_its_place() -> None:
     with (
         Client("http://server", KEY, http=httpx.Client(transport=httpx.MockTransport(Server()))) as client,

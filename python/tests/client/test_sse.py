@@ -63,3 +63,24 @@ def test_the_bound_is_one_of_a_frame_and_not_of_the_stream() -> None:
     reader = Reader(frame_bytes_max=32)
     frames = [frame for _ in range(100) for frame in reader.feed(b"data: 0123456789\n\n: ping\n\n")]
     assert len(frames) == 200
+
+
+def test_the_bound_is_that_of_one_frame_however_many_come_in_a_piece() -> None:
+    frame = b"data: 1234567890\n\n"
+    assert len(Reader(len(frame)).feed(frame * 50)) == 50
+    reader = Reader(len(frame))
+    assert [len(reader.feed(frame[:9] if half else frame[9:])) for half in (True, False) * 5] == [0, 1] * 5
+    for fits, one_more in (
+        ([], b"data: 1234567890123\n\n" + frame),
+        ([b"data: 123456"], b"7890123"),
+        ([frame[:15]], b"\nid: 1"),
+    ):
+        reader = Reader(len(frame))
+        assert [reader.feed(piece) for piece in fits] == [[] for _ in fits]
+        with pytest.raises(FrameTooLarge):
+            reader.feed(one_more)
+    # A comment inside a frame takes nothing off it.
+    reader = Reader(len(frame))
+    reader.feed(b"data: 12345\n: ping\n")
+    with pytest.raises(FrameTooLarge):
+        reader.feed(b"data: 67890\n")

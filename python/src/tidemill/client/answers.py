@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from tidemill.client.errors import ApiError, ClientError, UnreadableAnswer, class_of
-from tidemill.client.request import Request
+from tidemill.client.request import Operation, Request
 from tidemill.client.retries import retry_after
+
+T = TypeVar("T")
 
 SHOWN_CHARS = 200
 """The most characters of a foreign answer that a message repeats."""
@@ -23,6 +25,15 @@ def value_of(request: Request, status: int, body: bytes) -> Any:
         return json.loads(body)
     except ValueError as error:
         raise UnreadableAnswer(f"{request.name}: {foreign(status, body)}") from error
+
+
+def read_of(operation: Operation[T], answer: Any) -> T:
+    """Return what an operation wants of an answer. Raises `UnreadableAnswer` for one of another shape."""
+    try:
+        return operation.read(answer)
+    except (KeyError, TypeError) as error:
+        what = f"the answer has not the form of Tidemill's API ({type(error).__name__}: {error})"
+        raise UnreadableAnswer(f"{operation.request.name}: {what}") from error
 
 
 def error_of(request: Request, status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> ClientError:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from tidemill.client.answers import error_of, value_of
-from tidemill.client.errors import ApiError, Unreachable
+from tidemill.client.errors import ApiError, Unreachable, UnreadableAnswer
 from tidemill.client.request import Request
 from tidemill.client.retries import OF_STATUS, Failure, Retries, mends
 
@@ -49,15 +49,16 @@ class Attempts:
             raise error
         return Again(pause)
 
-    def broken(self, error: httpx.TransportError, chance: float) -> Again:
-        """Decide after an attempt without an answer. Raises `Unreachable`."""
+    def broken(self, error: httpx.RequestError, chance: float) -> Again:
+        """Decide after an attempt without an answer. Raises `Unreachable`, and `UnreadableAnswer` for a broken one."""
+        if not isinstance(error, httpx.TransportError):
+            raise unreadable(self._request, error) from error
         failure = failure_of(error)
         pause = self._pause(failure, None, chance)
         if pause is None:
-            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             tries = "1 attempt" if self._count == 1 else f"{self._count} attempts"
             raise Unreachable(
-                f"{self._request.name}: no answer after {tries}: {what}",
+                f"{self._request.name}: no answer after {tries}: {described(error)}",
                 may_have_happened=failure is not Failure.UNSENT,
                 attempts=self._count,
             ) from error
@@ -70,6 +71,24 @@ class Attempts:
         pause = self._retries.pause(self._count, self._waited, retry_after, chance)
         self._waited += pause or 0.0
         return pause
+
+
+def unreadable(request: Request, error: httpx.RequestError) -> UnreadableAnswer:
+    """The error for an answer that httpx cannot read: in another encoding than it says, or redirected in a circle."""
+    return UnreadableAnswer(f"{request.name}: {described(error)}")
+
+
+def lost_download(url: str, error: httpx.RequestError) -> Unreachable | UnreadableAnswer:
+    """The error for a file that could not be opened or read to its end. Its address may be signed: the query is cut."""
+    what = f"GET {url.partition('?')[0]}: {described(error)}"
+    if isinstance(error, httpx.TransportError):
+        return Unreachable(what, may_have_happened=failure_of(error) is not Failure.UNSENT, attempts=1)
+    return UnreadableAnswer(what)
+
+
+def described(error: httpx.RequestError) -> str:
+    """Class and text of an error of the connection."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def failure_of(error: httpx.TransportError) -> Failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +25,7 @@ LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 class Settings:
     """The settings of a client."""
 
-    url: str
+    url: str = field(repr=False)
     key: str = field(repr=False)
     timeout: float = 30.0
     """Seconds for a connection, and for each wait on it."""
@@ -50,10 +51,16 @@ class Settings:
         """Complete what the caller gave from the environment, as the command line does. Raises `ValueError`."""
         url = (url or environment.get("TIDEMILL_URL") or URL).rstrip("/")
         if not url.startswith(("http://", "https://")):
-            raise ValueError(f"the address (url, TIDEMILL_URL) must begin with http:// or https://, not {url!r}")
-        key = key or environment.get("TIDEMILL_ADMIN_KEY") or ""
+            raise ValueError(f"the address (url, TIDEMILL_URL) must begin with http:// or https://, not {shown(url)!r}")
+        # A key that was read from a file often ends with a line.
+        key = (key or environment.get("TIDEMILL_ADMIN_KEY") or "").strip()
         if not key:
             raise ValueError("a key is needed: give key=…, or set TIDEMILL_ADMIN_KEY")
+        if not all("!" <= sign <= "~" for sign in key):
+            # Not by httpx, whose message has the key.
+            raise ValueError(
+                "the key has characters that no key has: only letters, digits and signs of ASCII, no spaces"
+            )
         return cls(
             url,
             key,
@@ -62,6 +69,11 @@ class Settings:
             stream_retries=stream_retries or STREAMS,
             frame_bytes_max=frame_bytes_max,
         )
+
+    @property
+    def shown(self) -> str:
+        """The address for texts."""
+        return shown(self.url)
 
     def address(self, path: str) -> str:
         """The address of a path below `/api/v1`."""
@@ -75,6 +87,11 @@ class Settings:
             "Authorization": f"Bearer {self.key}",
             **own,
         }
+
+
+def shown(url: str) -> str:
+    """An address without the user and the password that it may have."""
+    return re.sub(r"//[^/]*@", "//", url)
 
 
 def _agent() -> str:

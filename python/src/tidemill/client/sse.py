@@ -54,14 +54,20 @@ class Reader:
         if self._after_cr and piece:
             self._after_cr = False
             piece = piece[1:] if piece.startswith(b"\n") else piece
-        self._hold(len(piece))
         if LINE_END.search(piece) is None:
+            self._hold(len(piece))
             self._parts.append(piece)
             return []
         self._after_cr = piece.endswith(b"\r")
+        self._held -= sum(map(len, self._parts))
         *lines, rest = LINE_END.split(b"".join([*self._parts, piece]))
+        frames: list[Frame] = []
+        for line in lines:
+            self._hold(len(line))
+            frames.extend(self._line(line))
+        self._hold(len(rest))
         self._parts = [rest]
-        return [frame for line in lines for frame in self._line(line)]
+        return frames
 
     def _hold(self, count: int) -> None:
         self._held += count
@@ -78,7 +84,7 @@ class Reader:
         name, _, value = text.partition(":")
         value = value.removeprefix(" ")
         if not name:
-            self._held = sum(map(len, self._parts))
+            self._held -= len(line)
             return [Frame(comment=value)]
         if name == "data":
             self._data.append(value)
@@ -91,5 +97,5 @@ class Reader:
     def _end(self) -> list[Frame]:
         data, event, identity = self._data, self._event or "message", self._id
         self._data, self._event, self._id = [], "", None
-        self._held = sum(map(len, self._parts))
+        self._held = 0
         return [Frame(event, "\n".join(data), identity)] if data else []

@@ -66,7 +66,7 @@ class AsyncClient:
         self.datasources = AsyncEntries(transport, "datasources")
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._transport.settings.url}>"
+        return f"<{type(self).__name__} {self._transport.settings.shown}>"
 
     async def __aenter__(self) -> AsyncClient:
         return self

@@ -12,8 +12,8 @@ import anyio
 import anyio.to_thread
 import httpx
 
-from tidemill.client.answers import error_of
-from tidemill.client.attempts import Attempts, Done
+from tidemill.client.answers import error_of, read_of
+from tidemill.client.attempts import Attempts, Done, lost_download, unreadable
 from tidemill.client.errors import ApiError, Unavailable, Unreachable
 from tidemill.client.events import Event
 from tidemill.client.follow import Follow, Next, Step, left
@@ -44,7 +44,7 @@ class AsyncTransport:
 
     async def do(self, operation: Operation[T]) -> T:
         """Send a request until it is answered, within the bounds, and return what the answer says."""
-        return operation.read(await self._send(operation.request))
+        return read_of(operation, await self._send(operation.request))
 
     async def pages(self, pages: Pages[T]) -> AsyncIterator[T]:
         """Return the items of all pages, each page when it is needed."""
@@ -62,7 +62,7 @@ class AsyncTransport:
         while True:
             try:
                 answer = await self._http.send(self._built(request))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 outcome = attempts.broken(error, random())
             else:
                 again = attempts.answered(answer.status_code, answer.headers, answer.content, random())
@@ -112,6 +112,8 @@ class AsyncTransport:
             except httpx.TransportError as error:
                 left(deadline, follow.run_id)
                 step = follow.broken(error, random())
+            except httpx.RequestError as error:
+                raise unreadable(request, error) from error
             if step.step is Step.LOOK:
                 try:
                     run = await self.do(runs.show(follow.run_id))
@@ -132,15 +134,18 @@ class AsyncTransport:
 
     async def download(self, url: str, to: Path | None, bytes_max: int) -> bytes:
         """Open an address without the key: it may belong to another server. Return the bytes, or store them."""
-        async with self._http.stream("GET", url, follow_redirects=True) as answer:
-            if answer.status_code != 200:
-                await answer.aread()
-                now = datetime.now(timezone.utc)
-                raise error_of(Request("GET", url), answer.status_code, answer.headers, answer.content, now)
-            with Store(to, bytes_max) as store:
-                async for piece in answer.aiter_bytes():
-                    await anyio.to_thread.run_sync(store.add, piece)
-            return store.bytes()
+        try:
+            async with self._http.stream("GET", url, follow_redirects=True) as answer:
+                if answer.status_code != 200:
+                    await answer.aread()
+                    now = datetime.now(timezone.utc)
+                    raise error_of(Request("GET", url), answer.status_code, answer.headers, answer.content, now)
+                with Store(to, bytes_max) as store:
+                    async for piece in answer.aiter_bytes():
+                        await anyio.to_thread.run_sync(store.add, piece)
+                return store.bytes()
+        except httpx.RequestError as error:
+            raise lost_download(url, error) from error
 
 
 async def _in_threads(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:

@@ -65,7 +65,7 @@ class Client:
         self.datasources = Entries(transport, "datasources")
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._transport.settings.url}>"
+        return f"<{type(self).__name__} {self._transport.settings.shown}>"
 
     def __enter__(self) -> Client:
         return self

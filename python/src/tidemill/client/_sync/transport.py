@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import httpx
 
-from tidemill.client.answers import error_of
-from tidemill.client.attempts import Attempts, Done
+from tidemill.client.answers import error_of, read_of
+from tidemill.client.attempts import Attempts, Done, lost_download, unreadable
 from tidemill.client.errors import ApiError, Unavailable, Unreachable
 from tidemill.client.events import Event
 from tidemill.client.follow import Follow, Next, Step, left
@@ -43,7 +43,7 @@ class Transport:
 
     def do(self, operation: Operation[T]) -> T:
         """Send a request until it is answered, within the bounds, and return what the answer says."""
-        return operation.read(self._send(operation.request))
+        return read_of(operation, self._send(operation.request))
 
     def pages(self, pages: Pages[T]) -> Iterator[T]:
         """Return the items of all pages, each page when it is needed."""
@@ -60,7 +60,7 @@ class Transport:
         while True:
             try:
                 answer = self._http.send(self._built(request))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 outcome = attempts.broken(error, random())
             else:
                 again = attempts.answered(answer.status_code, answer.headers, answer.content, random())
@@ -108,6 +108,8 @@ class Transport:
             except httpx.TransportError as error:
                 left(deadline, follow.run_id)
                 step = follow.broken(error, random())
+            except httpx.RequestError as error:
+                raise unreadable(request, error) from error
             if step.step is Step.LOOK:
                 try:
                     run = self.do(runs.show(follow.run_id))
@@ -128,12 +130,15 @@ class Transport:
 
     def download(self, url: str, to: Path | None, bytes_max: int) -> bytes:
         """Open an address without the key: it may belong to another server. Return the bytes, or store them."""
-        with self._http.stream("GET", url, follow_redirects=True) as answer:
-            if answer.status_code != 200:
-                answer.read()
-                now = datetime.now(timezone.utc)
-                raise error_of(Request("GET", url), answer.status_code, answer.headers, answer.content, now)
-            with Store(to, bytes_max) as store:
-                for piece in answer.iter_bytes():
-                    store.add(piece)
-            return store.bytes()
+        try:
+            with self._http.stream("GET", url, follow_redirects=True) as answer:
+                if answer.status_code != 200:
+                    answer.read()
+                    now = datetime.now(timezone.utc)
+                    raise error_of(Request("GET", url), answer.status_code, answer.headers, answer.content, now)
+                with Store(to, bytes_max) as store:
+                    for piece in answer.iter_bytes():
+                        store.add(piece)
+                return store.bytes()
+        except httpx.RequestError as error:
+            raise lost_download(url, error) from error
