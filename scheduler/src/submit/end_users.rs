@@ -2,6 +2,7 @@
 //! by a known user costs nothing, and one by a new user a write that the answer does not wait for.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use tidemill_common::config::Config;
 use tidemill_common::limits::END_USERS_KNOWN_MAX;
 use tidemill_common::store::{App, Runs, StoreError};
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use crate::runs::ids::end_user_uuid;
 
@@ -20,7 +20,9 @@ const AGAIN: Duration = Duration::from_secs(24 * 3600);
 /// The users that this process has noted.
 pub(super) struct EndUsers {
     store: Arc<dyn Runs>,
-    known: Mutex<HashMap<Uuid, Instant>>,
+    /// By a hash of app and user: the id, a digest, would cost more than all else here, at each start of a run.
+    known: Mutex<HashMap<u64, Instant>>,
+    hasher: RandomState,
     /// The time that a note is kept, in seconds; 0: forever.
     seconds: u64,
 }
@@ -29,12 +31,12 @@ impl EndUsers {
     pub(super) fn new(store: Arc<dyn Runs>, config: &Config) -> Self {
         let scheduler = &config.scheduler;
         let seconds = kept_seconds(scheduler.retention_seconds, scheduler.conversation_retention_seconds);
-        Self { store, known: Mutex::default(), seconds }
+        Self { store, known: Mutex::default(), hasher: RandomState::new(), seconds }
     }
 
     /// True when a user of an app must be noted now; the caller does that. False if this was done a short time ago.
     pub(super) fn is_due(&self, app: &App, user: &str) -> bool {
-        self.is_due_at(end_user_uuid(&app.id, user), Instant::now())
+        self.is_due_at(self.hashed(&app.id, user), Instant::now())
     }
 
     /// Notes a user of an app. A failure is only logged: it must not fail the run, and the user's next run notes the
@@ -51,12 +53,16 @@ impl EndUsers {
             records.note_end_user(&id.to_string(), &app.id, &user, at?, self.seconds).await
         };
         if let Err(error) = noted.await {
-            self.known().remove(&id);
+            self.known().remove(&self.hashed(&app.id, &user));
             tracing::warn!(app = app.id, %error, "a user of an app could not be noted");
         }
     }
 
-    fn is_due_at(&self, id: Uuid, now: Instant) -> bool {
+    fn hashed(&self, app: &str, user: &str) -> u64 {
+        self.hasher.hash_one((app, user))
+    }
+
+    fn is_due_at(&self, id: u64, now: Instant) -> bool {
         let again = match self.seconds {
             0 => AGAIN,
             seconds => AGAIN.min(Duration::from_secs(seconds) / 2),
@@ -77,7 +83,7 @@ impl EndUsers {
         true
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Instant>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Instant>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -114,8 +120,9 @@ mod tests {
         let noted = store.app_records().end_user(&id.to_string()).await.unwrap().unwrap();
         assert_eq!((noted.app.as_str(), noted.user.as_str()), ("app", "u"));
         let now = Instant::now();
-        assert!(!users.is_due_at(id, now + Duration::from_secs(20)));
-        assert!(users.is_due_at(id, now + Duration::from_secs(31)));
+        let known = users.hashed("app", "u");
+        assert!(!users.is_due_at(known, now + Duration::from_secs(20)));
+        assert!(users.is_due_at(known, now + Duration::from_secs(31)));
         assert!(users.is_due(&app, "v"));
     }
 
@@ -129,7 +136,7 @@ mod tests {
         users.clone().note(app.clone(), "u".into(), Err(error)).await;
         assert!(users.is_due(&app, "u"));
         let now = Instant::now();
-        (1..END_USERS_KNOWN_MAX).for_each(|n| assert!(users.is_due_at(Uuid::from_u128(n as u128), now)));
+        (1..END_USERS_KNOWN_MAX).for_each(|n| assert!(users.is_due_at(n as u64, now)));
         assert_eq!(users.known().len(), END_USERS_KNOWN_MAX);
         assert!(users.is_due(&app, "v"));
         assert_eq!(users.known().len(), END_USERS_KNOWN_MAX / 2 + 1);

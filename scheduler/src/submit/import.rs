@@ -1,18 +1,20 @@
 //! Creates a run from a snapshot. It continues where the exported run was.
 
+use std::collections::BTreeSet;
+
 use tidemill_common::clock::Timestamp;
 use tidemill_common::dsl;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, FramePath, NodeId, RunId, ShardId};
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
-use tidemill_common::store::NewRun;
+use tidemill_common::store::{NewRun, RunOwner, StoreError};
 use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire;
 use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
 
 use super::options::INLINE_BYTES_CEILING;
-use super::{SubmitError, Submitted, Submitter, is_new};
+use super::{SubmitError, Submitted, Submitter, files, is_new};
 use crate::submit::blobs::BlobWriter;
 
 /// A second try of a run that has ended.
@@ -73,6 +75,10 @@ impl Submitter {
         self.talk_on(&workflow.graph, run, &head, retry.is_some()).await?;
         let mut fields = wire::state::head_fields(&head, &workflow.graph);
         fields.extend(retry.map(|retry| ("retry_of", retry.of.to_string())));
+        fields.extend(match retry {
+            Some(retry) => self.handed_to(retry.of).await?,
+            None => RunOwner::handed_field(&handed(&snapshot, &workflow.graph)),
+        });
         let new = NewRun {
             id: run,
             graph: (workflow.graph.hash.to_string(), workflow.document.clone()),
@@ -93,6 +99,13 @@ impl Submitter {
         Ok(Submitted { run, is_new, status, workflow, conversation_id, warnings: Vec::new() })
     }
 
+    /// The field with the runs whose files the operator has handed to this run.
+    async fn handed_to(&self, run: RunId) -> Result<Option<(&'static str, String)>, StoreError> {
+        let found = self.store.app_records().fields_of_runs(&[run], &[RunOwner::HANDED]).await?;
+        let field = found.into_iter().next().and_then(|mut fields| fields.remove(RunOwner::HANDED));
+        Ok(field.map(|runs| (RunOwner::HANDED, runs)))
+    }
+
     /// Stores the values of the snapshot that the run reads, and its other blobs. Returns the variables with their
     /// stored values, and all blobs with their sizes.
     async fn store_values(
@@ -102,8 +115,7 @@ impl Submitter {
         shard: ShardId,
         inline_bytes_max: usize,
     ) -> Result<(Vec<(PoolVariable, Stored)>, Vec<(BlobId, u64)>), SubmitError> {
-        let begins = snapshot.head.root.as_ref().and_then(|id| graph.find(id.as_str()));
-        let root = graph.node(begins.unwrap_or(graph.root)).id.as_str();
+        let root = root_of(snapshot, graph);
         let value_bytes_max = self.config.run.value_bytes_max;
         let mut writer = BlobWriter::new(self.store.clone(), shard, inline_bytes_max, value_bytes_max);
         let mut kept = Vec::with_capacity(snapshot.variables.len());
@@ -129,6 +141,33 @@ fn check_version(snapshot: &Snapshot) -> Result<(), SubmitError> {
     }
     let message = "the workflow in the snapshot is not the version that the run was exported with";
     Err(SubmitError::Snapshot(message.into()))
+}
+
+/// The runs whose files the operator hands to the new run with a snapshot: the exported run, and those that were named when it
+/// was submitted. Their records may be elsewhere, or gone with a process. What nodes have written is not trusted.
+fn handed(snapshot: &Snapshot, graph: &Graph) -> BTreeSet<RunId> {
+    let root = root_of(snapshot, graph);
+    let is_given = |variable: &&PoolVariable| {
+        variable.frame.is_root() && [root, "sys"].contains(&variable.node.as_str())
+    };
+    let given = snapshot.variables.iter().filter(is_given).filter_map(|variable| match &variable.value {
+        PoolValue::Whole(segment) => Some(&segment.value),
+        PoolValue::Secret(_) => None,
+    });
+    let head = snapshot.head.conversation.iter().map(|(_, stored)| stored).chain(&snapshot.head.history);
+    let inline = head.filter_map(|stored| match stored {
+        Stored::Inline(segment) => Some(&segment.value),
+        _ => None,
+    });
+    let mut runs = files::runs_of(given.chain(inline));
+    runs.extend(snapshot.run_id.parse::<RunId>());
+    runs
+}
+
+/// The id of the node where the exported run began.
+fn root_of<'a>(snapshot: &Snapshot, graph: &'a Graph) -> &'a str {
+    let begins = snapshot.head.root.as_ref().and_then(|id| graph.find(id.as_str()));
+    graph.node(begins.unwrap_or(graph.root)).id.as_str()
 }
 
 /// Opens a sealed snapshot with the secrets of its workflow.

@@ -45,7 +45,11 @@ pub(super) fn uploads(graph: &Graph, root: NodeIx, submission: &Submission) -> B
 /// The runs whose files the values of a submission refer to.
 pub(super) fn runs_of_files(submission: &Submission) -> BTreeSet<RunId> {
     let values = submission.inputs.values().chain(&submission.files).chain(submission.conversation.values());
-    files::runs_of(values.chain(&submission.memory))
+    let given = match &submission.sys {
+        SystemValues::Exactly(values) => Some(values.values()),
+        SystemValues::Standard => None,
+    };
+    files::runs_of(values.chain(&submission.memory).chain(given.into_iter().flatten()))
 }
 
 /// The files in a submission, as it names them.

@@ -81,7 +81,10 @@ pub(super) async fn files_of_a_request_that_became_no_run_are_listed_to_be_delet
     same("the other one that is due", store.settle_early_files(SHARD, created_at(5), 10).await?, 1)?;
     same("it has no run", store.files_left(SHARD, 10).await?, vec![run_id(2)])?;
     same("both are settled", store.settle_early_files(SHARD, created_at(5), 10).await?, 0)?;
-    same("the newer ones, later", store.settle_early_files(SHARD, created_at(9), 10).await?, 2)
+    // Its client repeats the request late.
+    store.note_early_files(run_id(2), created_at(9)).await?;
+    same("its files are wanted again", store.files_left(SHARD, 10).await?, vec![])?;
+    same("the newer ones, later", store.settle_early_files(SHARD, created_at(9), 10).await?, 3)
 }
 
 pub(super) async fn a_graph_is_removed_with_its_last_run(s: Subject) -> Outcome {

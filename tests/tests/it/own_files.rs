@@ -6,6 +6,7 @@ use tidemill_mock_llm::Running;
 use tidemill_tests::client::Client;
 use tidemill_tests::file_server::FileServer;
 use tidemill_tests::llm;
+use tidemill_tests::wait::{LONG, until};
 
 use super::service_files::{node, read, reader, register, run, uploaded};
 use super::{System, system};
@@ -183,4 +184,45 @@ async fn the_operator_may_hand_a_file_of_any_run_to_another() {
     let submitted = json!({"workflow": document.to_string(), "inputs": {"f": object}, "user": "operator"});
     let ended = system.client.ended(&system.client.submit(&submitted).await).await;
     assert_eq!(ended["outputs"]["text"], "High water at seven.", "{ended:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_imported_run_reads_the_files_that_were_handed_to_the_exported_one() {
+    let model = llm::rules(json!([{"match": {}, "reply": "seen"}])).await;
+    let system = &fleet(&model).await;
+    let app = reader(system, json!({})).await;
+    let done = run(&app, "ann", json!({"f": uploaded(&app, "ann", "tide.txt").await})).await;
+    let mut object = done.body["data"]["outputs"]["f"].clone();
+    object["url"] = Json::Null;
+    let nodes = json!([start(json!([file_field()])), read("start", "f", false), end(["read", "text"])]);
+    let edges = json!([{"source": "start", "target": "read"}, {"source": "read", "target": "end"}]);
+    let document = json!({
+        "kind": "app", "version": "0.6.0", "app": {"mode": "workflow", "name": "Look"},
+        "workflow": {"features": {}, "graph": {"nodes": nodes, "edges": edges}},
+    });
+    let client = &system.client;
+    let submitted = json!({
+        "workflow": document.to_string(), "inputs": {"f": object}, "user": "operator",
+        "commands": [{"after": "start", "command": "pause"}],
+    });
+    let exported = client.submit(&submitted).await;
+    paused(client, &exported).await;
+    let snapshot = client.get(&format!("/api/v1/runs/{exported}/snapshot")).await;
+    let imported = client.post("/api/v1/runs/import", &snapshot.body).await;
+    assert_eq!(imported.status, 201, "{}", imported.text);
+    let imported = imported.body["id"].as_str().expect("an id");
+    paused(client, imported).await;
+    let resumed =
+        client.post(&format!("/api/v1/runs/{imported}/commands"), &json!({"command": "resume"})).await;
+    assert_eq!(resumed.status, 202, "{}", resumed.text);
+    let ended = client.ended(imported).await;
+    assert_eq!(ended["outputs"]["text"], "High water at seven.", "{ended:#}");
+}
+
+async fn paused(client: &Client, run: &str) {
+    until("the run to pause", LONG, async || {
+        let shown = client.run(run).await;
+        if shown["status"] == "paused" { Ok(()) } else { Err(shown.to_string()) }
+    })
+    .await;
 }

@@ -23,13 +23,16 @@ pub(crate) struct OwnFiles<'a> {
     files: &'a dyn Files,
     jobs: &'a dyn Jobs,
     run: RunId,
-    /// Other runs whose files may be read.
-    allowed: Mutex<BTreeSet<RunId>>,
+    allowed: Allowed,
 }
+
+/// Other runs whose files a run may read, as far as it has asked.
+#[derive(Debug, Default)]
+pub(crate) struct Allowed(Mutex<BTreeSet<RunId>>);
 
 impl<'a> OwnFiles<'a> {
     pub(crate) fn new(files: &'a dyn Files, jobs: &'a dyn Jobs, run: RunId) -> Self {
-        Self { files, jobs, run, allowed: Mutex::default() }
+        Self { files, jobs, run, allowed: Allowed::default() }
     }
 }
 
@@ -46,12 +49,7 @@ impl Files for OwnFiles<'_> {
     }
 
     async fn read(&self, reference: &str, max: u64) -> Result<Bytes, FilesError> {
-        let other = run_of(reference).filter(|run| *run != self.run);
-        let is_allowed = |run| self.allowed.lock().unwrap_or_else(PoisonError::into_inner).contains(&run);
-        if let Some(other) = other.filter(|run| !is_allowed(*run)) {
-            check(self.jobs, self.run, reference).await?;
-            self.allowed.lock().unwrap_or_else(PoisonError::into_inner).insert(other);
-        }
+        self.allowed.check(self.jobs, self.run, reference).await?;
         self.files.read(reference, max).await
     }
 
@@ -60,16 +58,31 @@ impl Files for OwnFiles<'_> {
     }
 }
 
-/// Checks that `reader` may read a file. A text that is no reference is left to the storage, which has no such file.
-///
-/// # Errors
-/// [`FilesError::NotOfRun`], or [`FilesError::Owner`] when the store refuses to answer.
-pub(crate) async fn check(jobs: &dyn Jobs, reader: RunId, reference: &str) -> Result<(), FilesError> {
-    let Some(of) = run_of(reference).filter(|run| *run != reader) else { return Ok(()) };
-    let (ours, theirs) = (root_owner(jobs, reader).await?, root_owner(jobs, of).await?);
-    match may_read(ours.as_ref(), theirs.as_ref(), of) {
-        true => Ok(()),
-        false => Err(FilesError::NotOfRun { reference: reference.to_owned(), run: reader }),
+impl Allowed {
+    /// Checks that `reader` may read a file. It is asked once about each other run: an agent shows the same files to a model
+    /// in each round. A text that is no reference is left to the storage, which has no such file.
+    ///
+    /// # Errors
+    /// [`FilesError::NotOfRun`], or [`FilesError::Owner`] when the store refuses to answer.
+    pub(crate) async fn check(
+        &self,
+        jobs: &dyn Jobs,
+        reader: RunId,
+        reference: &str,
+    ) -> Result<(), FilesError> {
+        let Some(of) = run_of(reference).filter(|run| *run != reader && !self.has(*run)) else {
+            return Ok(());
+        };
+        let (ours, theirs) = (root_owner(jobs, reader).await?, root_owner(jobs, of).await?);
+        if !may_read(ours.as_ref(), theirs.as_ref(), of) {
+            return Err(FilesError::NotOfRun { reference: reference.to_owned(), run: reader });
+        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(of);
+        Ok(())
+    }
+
+    fn has(&self, run: RunId) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&run)
     }
 }
 
@@ -108,6 +121,25 @@ mod tests {
     use tidemill_common::ids::ShardId;
 
     use super::*;
+    use crate::tests::fake::FakeJobs;
+
+    #[tokio::test]
+    async fn the_store_is_asked_once_about_each_other_run_and_never_about_the_run_itself() {
+        // It knows no run.
+        let (jobs, reader, known) =
+            (FakeJobs::new(), RunId::generate(ShardId(1)), RunId::generate(ShardId(1)));
+        let allowed = Allowed(Mutex::new(BTreeSet::from([known])));
+        let path = |run: RunId| format!("runs/{run}/{}", "0".repeat(32));
+        for (reference, is_refused) in [
+            (path(reader), false),
+            (path(known), false),
+            (path(RunId::generate(ShardId(1))), true),
+            ("no reference".to_owned(), false),
+        ] {
+            let checked = allowed.check(&*jobs, reader, &reference).await;
+            assert_eq!(checked.is_err(), is_refused, "{reference}: {checked:?}");
+        }
+    }
 
     #[test]
     fn a_run_reads_files_of_its_app_and_user_and_those_that_the_operator_hands_to_it() {

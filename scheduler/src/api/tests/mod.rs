@@ -7,6 +7,7 @@ mod errors;
 mod fake;
 pub(crate) mod fixtures;
 mod following;
+mod handing;
 mod health;
 mod hooks;
 mod hosting;

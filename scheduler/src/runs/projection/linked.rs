@@ -36,6 +36,11 @@ fn text_of(event: &Json) -> Text {
     }
 }
 
+/// The variable that a piece of text comes from. No path is cut between two of them, and clients may sort pieces by it.
+fn source_of(event: &Json) -> Option<&Json> {
+    event.get("from_variable_selector").or_else(|| event.get("data")?.get("from_variable_selector"))
+}
+
 impl Projection {
     /// The payloads that are sent in place of these.
     pub(super) fn with_links(&mut self, payloads: Vec<Json>) -> Vec<Json> {
@@ -45,10 +50,13 @@ impl Projection {
         for mut payload in payloads {
             match text_of(&payload) {
                 Text::Piece(place) => {
+                    if linked.held.as_ref().is_some_and(|held| source_of(held) != source_of(&payload)) {
+                        sent.extend(linked.rest());
+                    }
                     let Some(Json::String(text)) = payload.pointer_mut(place) else { continue };
-                    let shown = linked.pieces.take(links, text);
-                    let is_all_held = shown.is_empty() && !text.is_empty();
-                    *text = shown;
+                    let was_empty = text.is_empty();
+                    *text = linked.pieces.take(links, std::mem::take(text));
+                    let is_all_held = text.is_empty() && !was_empty;
                     linked.held = (!linked.pieces.held().is_empty()).then(|| payload.clone());
                     if is_all_held {
                         continue;
@@ -179,6 +187,20 @@ mod tests {
             told,
             [("message", "left ("), ("message", "ru"), ("message_end", ""), ("workflow_finished", "")]
         );
+    }
+
+    #[test]
+    fn text_that_is_held_back_keeps_its_source() {
+        let mut projection = projection(false);
+        let other = json!({"selector": ["other", "text"], "chunk": "un"});
+        let mut sent = projection.project(&chunk("left (r"));
+        sent.extend(projection.project(&record(kind::NODE_RUN_STREAM_CHUNK, other)));
+        let told: Vec<(&Json, &Json)> = sent
+            .iter()
+            .map(|event| (&event["data"]["text"], &event["data"]["from_variable_selector"]))
+            .collect();
+        let (llm, other) = (json!(["llm", "text"]), json!(["other", "text"]));
+        assert_eq!(told, [(&json!("left ("), &llm), (&json!("r"), &llm), (&json!("un"), &other)]);
     }
 
     #[test]

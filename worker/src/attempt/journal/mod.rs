@@ -34,6 +34,7 @@ use crate::metrics;
 
 pub(crate) use crate::attempt::journal::entry_keys::ToolEntryKeys;
 pub use crate::attempt::journal::waiting::{CallEnd, PauseEnd};
+use crate::attempt::own_files::Allowed;
 
 /// The only field of a journal value that refers to a blob with the result. No result of the engine has this field.
 const RESULT_BLOB: &str = "$apart";
@@ -119,6 +120,8 @@ pub struct Journal {
     wasted: Mutex<Option<Box<Wasted>>>,
     /// Warnings so far.
     warnings: Mutex<Vec<Warning>>,
+    /// Runs whose files were shown to a model.
+    allowed: Allowed,
 }
 
 /// The entries this journal has begun.
@@ -170,6 +173,7 @@ impl Journal {
             entries: Mutex::default(),
             wasted: Mutex::default(),
             warnings: Mutex::default(),
+            allowed: Allowed::default(),
         }
     }
 
@@ -200,6 +204,7 @@ impl Journal {
             entries: Mutex::default(),
             wasted: Mutex::default(),
             warnings: Mutex::default(),
+            allowed: Allowed::default(),
         }
     }
 

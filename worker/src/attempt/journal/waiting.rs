@@ -16,7 +16,6 @@ use tidemill_common::store::{Called, Paused};
 use tidemill_common::value::{BlobRef, Segment, Stored, blob_text};
 
 use crate::attempt::journal::Journal;
-use crate::attempt::own_files;
 use crate::attempt::spill;
 use crate::metrics;
 use crate::outside::providers::Waiter;
@@ -201,7 +200,7 @@ impl Waiter for Journal {
         Self::wait(self, wait, reason).await;
     }
     async fn check_file(&self, reference: &str) -> Result<(), FilesError> {
-        own_files::check(self.jobs(), self.of.run, reference).await
+        self.allowed.check(self.jobs(), self.of.run, reference).await
     }
     fn leaves_tries(&self) -> bool {
         self.repeats_calls

@@ -362,7 +362,10 @@ impl Runs for MemoryStore {
     }
 
     async fn note_early_files(&self, run: RunId, at: Timestamp) -> Result<(), StoreError> {
-        self.inner.lock().shard(run.shard()).files_early.insert(run, at.millis());
+        let mut space = self.inner.lock();
+        let shard = space.shard(run.shard());
+        shard.files_early.insert(run, at.millis());
+        shard.files_left.remove(&run);
         Ok(())
     }
 

@@ -17,9 +17,12 @@ impl RedisStore {
     }
 
     pub(super) async fn note_early(&self, run: RunId, at: Timestamp) -> Result<(), StoreError> {
-        let mut command = redis::cmd("ZADD");
-        command.arg(self.keys.files_early(run.shard())).arg(at.millis()).arg(run.to_string());
-        self.connector.ask("noting that a request brings files", &command).await
+        let (shard, id) = (run.shard(), run.to_string());
+        let mut pipe = redis::Pipeline::with_capacity(2);
+        pipe.cmd("ZADD").arg(self.keys.files_early(shard)).arg(at.millis()).arg(&id).ignore();
+        // An earlier request for this run may have become no run, so that its files are to be deleted.
+        pipe.cmd("SREM").arg(self.keys.files_left(shard)).arg(&id).ignore();
+        self.connector.ask_all("noting that a request brings files", &pipe).await
     }
 
     pub(super) async fn settle_early(
