@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::Value as Json;
@@ -14,6 +15,9 @@ use crate::command::Command;
 use crate::error::EmbedError;
 use crate::events::{Event, EventStream};
 use crate::forgetting::Hold;
+
+/// The longest time between a command to resume, as accepted, and its first effect.
+const RESUMED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A run. It continues when this is dropped; an ended run whose last handle and stream are dropped is forgotten.
 #[derive(Clone)]
@@ -87,15 +91,21 @@ impl Run {
     /// run has ended.
     pub async fn result(&self) -> Result<Outcome, EmbedError> {
         let mut events = self.events().await?;
-        while let Some(event) = events.next().await? {
+        let mut next = events.next().await?;
+        while let Some(event) = next {
             if let Some(outcome) = ended(&event) {
                 return Ok(outcome);
             }
-            if event.kind == kind::GRAPH_RUN_PAUSED
+            next = if event.kind == kind::GRAPH_RUN_PAUSED
                 && let Some(pauses) = self.waits(&event).await?
             {
-                return Ok(Outcome::Paused { pauses, outputs: map(&event.data["outputs"]) });
-            }
+                match self.after_resume(&mut events, pauses.is_empty()).await? {
+                    Some(event) => Some(event),
+                    None => return Ok(Outcome::Paused { pauses, outputs: map(&event.data["outputs"]) }),
+                }
+            } else {
+                events.next().await?
+            };
         }
         Err(EmbedError::Refused {
             code: "engine_stopped".into(),
@@ -115,8 +125,23 @@ impl Run {
         pauses.retain(|pause| pause["status"] == "pending");
         let reasons = event.data["reasons"].as_array().into_iter().flatten();
         let is_command = reasons.clone().any(|reason| reason["TYPE"] == "scheduled_pause");
-        let waits = !pauses.is_empty() || is_command && !self.is_resumed.swap(false, Ordering::Relaxed);
-        Ok(waits.then_some(pauses))
+        Ok((!pauses.is_empty() || is_command).then_some(pauses))
+    }
+
+    /// The next event of a run that a command has paused, if a command to resume was accepted and takes effect soon. `None`
+    /// if the run waits: also when the command took effect before this pause.
+    async fn after_resume(
+        &self,
+        events: &mut EventStream,
+        by_command: bool,
+    ) -> Result<Option<Event>, EmbedError> {
+        if !by_command || !self.is_resumed.swap(false, Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match tokio::time::timeout(RESUMED_WITHIN, events.next()).await {
+            Ok(next) => next,
+            Err(_) => Ok(None),
+        }
     }
 
     /// Sends a command. It takes effect unless the run ends first.

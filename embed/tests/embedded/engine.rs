@@ -125,6 +125,27 @@ async fn the_result_after_a_command_to_resume_is_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_result_of_a_run_that_pauses_again_after_a_resume_is_the_second_pause() {
+    let engine = engine().await;
+    let pauses = json!([{"after": "start", "command": "pause"}, {"after": "greet", "command": "pause"}]);
+    let inputs = Inputs::new().input("name", "Ada").field("commands", pauses);
+    let run = engine.run(GREET, inputs).await.expect("the run starts");
+    assert!(matches!(run.result().await.expect("it waits"), Outcome::Paused { .. }));
+    run.send(Command::Resume).await.expect("it can be resumed");
+    let mut events = run.events().await.expect("events");
+    let mut paused = 0;
+    while paused < 2 {
+        let event = events.next().await.expect("readable").expect("a second pause comes");
+        paused += u32::from(event.kind == "graph_run_paused");
+    }
+    // The command has taken effect before anybody asked for the result.
+    assert!(matches!(run.result().await.expect("it waits again"), Outcome::Paused { .. }));
+    run.send(Command::Resume).await.expect("it can be resumed");
+    assert!(matches!(run.result().await.expect("it ends"), Outcome::Succeeded { .. }));
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_command_pauses_a_run_changes_its_variables_and_lets_it_go_on() {
     let engine = engine().await;
     let run = engine.run(ASK, Inputs::new()).await.expect("the run starts");

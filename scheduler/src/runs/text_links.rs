@@ -262,19 +262,6 @@ mod tests {
     }
 
     #[test]
-    fn many_links_in_one_text_cost_no_more_than_in_many_texts() {
-        let (links, link) = (links(), format!("[x]({})", path()));
-        let time = |texts: usize, of_each: usize| {
-            let text = link.repeat(of_each);
-            let began = std::time::Instant::now();
-            (0..texts).for_each(|_| _ = links.in_text("", &text));
-            began.elapsed()
-        };
-        let (apart, together) = (time(40_000, 1), time(1, 40_000));
-        assert!(together < apart * 5, "{together:?} for one text, {apart:?} for many");
-    }
-
-    #[test]
     fn texts_at_any_depth_are_linked_but_not_those_of_file_objects() {
         let path = path();
         let file =
