@@ -47,9 +47,9 @@ class _Reply:
     usage: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-def _content(ctx: NodeContext, message: dict[str, Any]) -> Any:
-    """What a message says: its text, or a list of parts if it has images."""
-    if not message["files"]:
+def _content(ctx: NodeContext, message: dict[str, Any], *, sees: bool) -> Any:
+    """What a message says: its text, or a list of parts if it has images. A model that does not see gets no images."""
+    if not message["files"] or not sees:
         return message["text"]
     detail = ctx.config["vision"].get("configs", {}).get("detail", "high")
     images = [
@@ -135,7 +135,7 @@ class Model:
 
     def _schema(self, ctx: NodeContext) -> dict[str, Any] | None:
         """The schema of the reply, if the node wants an object."""
-        if not ctx.config.get("structured_output_enabled"):
+        if not ctx.config.get("structured_output_switch_on"):
             return None
         model = ctx.config["model"]
         if "structured-output" not in self._features.get(model["name"], ["structured-output"]):
@@ -158,9 +158,11 @@ class Model:
 
     def _question(self, ctx: NodeContext, schema: dict[str, Any] | None) -> dict[str, Any]:
         model = ctx.config["model"]
+        sees = "vision" in self._features.get(model["name"], [])
+        messages = [{"role": message["role"], "content": _content(ctx, message, sees=sees)} for message in ctx.messages]
         question = {
             "model": model["name"],
-            "messages": [{"role": message["role"], "content": _content(ctx, message)} for message in ctx.messages],
+            "messages": [message for message in messages if message["content"]],
             "stream": True,
             **{name: _filled(ctx, value) for name, value in model.get("completion_params", {}).items()},
         }
