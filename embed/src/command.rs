@@ -1,4 +1,4 @@
-//! Commands to a run.
+//! Commands to a run, as values instead of the JSON of `POST /api/v1/runs/{id}/commands`.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::value::JsonMap;
@@ -11,7 +11,8 @@ pub enum Command {
         /// Stands in the run's record.
         reason: String,
     },
-    /// Pauses the run when the nodes that run now have ended.
+    /// Lets no new node begin, and pauses the run when the running ones have ended. The job of a node that the engine has
+    /// not seen begin is taken back: its executor runs again after [`Command::Resume`].
     Pause {
         /// Stands in the run's record.
         reason: String,

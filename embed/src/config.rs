@@ -1,4 +1,5 @@
-//! The settings of an embedded engine: those of a fleet, without what only a fleet has, and what its host brings.
+//! The settings of an embedded engine: those of a fleet, and what only its host can give: executors, a clock, the place of
+//! the `tidemill` program.
 
 use std::fmt;
 use std::path::PathBuf;

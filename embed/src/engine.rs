@@ -1,4 +1,5 @@
-//! The engine: a scheduler's parts and a worker over one store in memory.
+//! The engine: joins a scheduler's parts and a worker over one store in memory, starts them and stops them. It is the only
+//! place that sees both, so neither knows that it is embedded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +34,7 @@ const SHARDS: u16 = 2;
 /// Streams of an engine never end before their run, however long that waits for a person. This is a hundred years.
 const STREAM_IDLE_SECONDS: u64 = 100 * 366 * 86_400;
 
-/// An engine in this process. Its runs end with it. It can be used from many tasks at once.
+/// An engine in this process. Its runs are lost with it. It can be used from many tasks at once.
 ///
 /// When it is dropped without [`Engine::stop`], nodes that run are cancelled, and its threads end soon after.
 pub struct Engine {
@@ -105,7 +106,7 @@ impl Engine {
         &self.lacks
     }
 
-    /// Starts a run of a workflow file (YAML or JSON). It goes on without being watched.
+    /// Starts a run of the text of a workflow file (YAML or JSON). The run continues when the handle is dropped.
     ///
     /// # Errors
     /// [`EmbedError::Refused`] for a file or inputs that do not fit.
@@ -169,7 +170,7 @@ impl Engine {
         if answer.is_empty() { Ok(Json::Null) } else { read(&answer) }
     }
 
-    /// The HTTP interface of this engine, to be served by its host. Requests need the [key](Self::admin_key).
+    /// The API of this engine, for its host to serve over HTTP. Requests need the [key](Self::admin_key).
     pub fn router(&self) -> Router {
         self.api.router()
     }
@@ -190,7 +191,7 @@ impl Engine {
         Some(Run::new(self.api.clone(), id.to_owned(), conversation, hold))
     }
 
-    /// Stops: nodes that run may end within the grace period (`worker.grace_seconds`); the runs are lost then.
+    /// Stops: running nodes may end within `worker.grace_seconds`; runs that have not ended are lost.
     pub async fn stop(mut self) {
         let Some(alive) = self.alive.take() else { return };
         alive.forgetting.abort();

@@ -1,4 +1,4 @@
-//! The errors of an embedded engine.
+//! The errors of an embedded engine: what keeps it from starting, and what it refuses, with the codes of the API.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub enum EmbedError {
     #[error(transparent)]
     Config(#[from] tidemill_common::config::ConfigError),
     /// No program is where [`EngineConfig::tidemill`](crate::EngineConfig::tidemill) says.
-    #[error("there is no program {}, which EngineConfig::tidemill names", .0.display())]
+    #[error("there is no tidemill program {}: name another one in EngineConfig::tidemill, or none", .0.display())]
     NoHelper(PathBuf),
     /// The folder for files cannot be made.
     #[error("cannot make a temporary folder for files: {0}; set files.url")]
@@ -36,6 +36,6 @@ pub enum EmbedError {
         diagnostics: Vec<Json>,
     },
     /// An answer of the engine cannot be read. This is a bug.
-    #[error("the engine gave an answer that cannot be read: {0}")]
+    #[error("the engine gave an answer that cannot be read; please report this as a bug: {0}")]
     Unreadable(String),
 }

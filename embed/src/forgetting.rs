@@ -1,5 +1,5 @@
-//! Forgets ended runs. A fleet keeps them for days; an engine in somebody's process keeps those that its host can still
-//! look at, and a bounded number of others. Else a process that runs a million workflows would fill its memory.
+//! Forgets ended runs. A fleet keeps them for days; an embedded engine keeps those that its host can still look at, and a
+//! bounded number of others. Otherwise a process that runs a million workflows would fill its memory.
 //!
 //! A [`Hold`] belongs to each handle and each stream of a run. When the last one of a run is dropped, its task looks now
 //! and then until the run has ended, and removes it.
@@ -13,7 +13,7 @@ use tidemill_common::store::memory::MemoryStore;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// The pause between two looks at runs that nobody holds and that have not ended.
+/// The time between two looks at runs without a hold that have not ended.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// The runs that are held, and those that are to be forgotten.

@@ -20,7 +20,7 @@ pub(crate) enum Helper {
     Running,
     /// This program.
     At(PathBuf),
-    /// None, for this reason.
+    /// No program, for this reason.
     None(String),
 }
 
@@ -57,7 +57,7 @@ fn first_of_version(places: Vec<PathBuf>, wanted: &str, version: impl Fn(&Path) 
             None => {}
         }
     }
-    let place = "name it in EngineConfig::tidemill, or put it beside this program or on PATH";
+    let place = "name it in EngineConfig::tidemill or in the setting code.helper, or put it beside this program or on PATH";
     Helper::None(match others.as_slice() {
         [] => format!("the tidemill program was not found: {place}"),
         [first, ..] => {

@@ -1,4 +1,4 @@
-//! What a run is given.
+//! What a run begins with: a builder, so that a host need not write the JSON of a request.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::value::JsonMap;

@@ -1,4 +1,4 @@
-//! The node types that an engine cannot run, and why.
+//! The node types that an engine cannot run, and why, so that a host can say so before a run fails.
 
 use std::fmt;
 

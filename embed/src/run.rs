@@ -1,4 +1,5 @@
-//! One run of an engine.
+//! A handle of a run: its events, its outcome, commands and answers. Each call is a request to the engine's own API, so a
+//! host gets the same checks and refusals as an HTTP client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use crate::error::EmbedError;
 use crate::events::{Event, EventStream};
 use crate::forgetting::Hold;
 
-/// A run. It goes on when this is dropped; an ended run whose last handle and stream are gone is forgotten.
+/// A run. It continues when this is dropped; an ended run whose last handle and stream are dropped is forgotten.
 #[derive(Clone)]
 pub struct Run {
     api: Api,
@@ -79,7 +80,7 @@ impl Run {
         Ok(EventStream::new(self.api.events(self.hold.run()).await?, self.hold.clone()))
     }
 
-    /// Waits until the run has ended, or waits for an answer or a command itself.
+    /// Waits until the run has ended, or until the run itself waits for an answer or for [`Command::Resume`].
     ///
     /// # Errors
     /// [`EmbedError::Refused`] when the engine no longer has the run; `engine_stopped` when the engine stops before the
@@ -98,7 +99,7 @@ impl Run {
         }
         Err(EmbedError::Refused {
             code: "engine_stopped".into(),
-            message: "the engine has stopped before the run has ended".into(),
+            message: format!("the engine has stopped before run {} has ended", self.id),
             diagnostics: Vec::new(),
         })
     }
@@ -139,7 +140,7 @@ impl Run {
         self.api.get(&self.path("")).await
     }
 
-    /// Its pauses, with the forms that wait for an answer.
+    /// All its pauses, oldest first, also those that are over.
     ///
     /// # Errors
     /// [`EmbedError::Refused`] when the engine no longer has the run.

@@ -1,4 +1,4 @@
-//! JSON to Python objects and back, without a text in between.
+//! Turns JSON values into Python objects and back, without a text in between: each value of a node crosses here.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -128,7 +128,9 @@ fn read(value: &Bound<'_, PyAny>, depth: usize) -> Result<Json, Misfit> {
         return number.map(Json::Number).ok_or_else(|| Misfit::of_value("JSON has no NaN and no infinity"));
     }
     let Some(depth) = depth.checked_sub(1) else {
-        return Err(Misfit::of_value(format!("nested deeper than {DEPTH_MAX} levels")));
+        return Err(Misfit::of_value(format!(
+            "nested deeper than {DEPTH_MAX} levels; a list or dict may contain itself"
+        )));
     };
     if let Ok(dict) = value.cast::<PyDict>() {
         return members(dict.iter(), depth);

@@ -1,4 +1,5 @@
-//! An engine, as Python sees it.
+//! The compiled half of `tidemill.Engine`: starts and closes an embedded engine, and starts its runs, each without the
+//! interpreter's lock. It also has the clock that `Engine.advance` moves.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};

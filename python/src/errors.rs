@@ -1,4 +1,4 @@
-//! Errors of the engine as the exceptions of `tidemill.errors`.
+//! Turns errors of the engine into the exceptions of `tidemill.errors`, so that Python code catches them by class and code.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ pub(crate) fn trouble(py: Python<'_>, error: &dyn std::error::Error) -> PyErr {
 
 /// An engine or a worker that has been closed.
 pub(crate) fn closed(what: &str) -> PyErr {
-    PyRuntimeError::new_err(format!("this {what} is closed"))
+    PyRuntimeError::new_err(format!("this {what} is closed; make a new one"))
 }
 
 fn exception(py: Python<'_>, error: &EmbedError) -> PyResult<PyErr> {

@@ -1,4 +1,5 @@
-//! The end of a run or its next pause, for Python to wait for.
+//! The end of a run or its next pause, for Python to wait for: on a thread in short pieces, so that Ctrl-C works, or on an
+//! event loop without a thread.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A run, as Python sees it. Each method waits without the interpreter's lock.
+//! The compiled half of `tidemill.Run`. Each method waits without the interpreter's lock, so other threads of Python go on.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -65,7 +65,7 @@ impl NativeRun {
         to_python(py, &shown)
     }
 
-    /// Its pauses.
+    /// All its pauses, also those that are over.
     fn pauses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let pauses = ask(py, self.run()?.pauses())?;
         to_python(py, &serde_json::Value::Array(pauses))
@@ -82,7 +82,7 @@ impl NativeRun {
         self.send(py, Command::Stop { reason })
     }
 
-    /// Pauses the run when the nodes that run now have ended.
+    /// Lets no new node begin, and pauses the run when the running ones have ended.
     fn pause(&self, py: Python<'_>, reason: String) -> PyResult<()> {
         self.send(py, Command::Pause { reason })
     }

@@ -23,8 +23,8 @@ pub(crate) fn read(settings: Option<&Bound<'_, PyAny>>) -> PyResult<Config> {
     Config::of_table(table, &origin, &sources).map_err(wrong)
 }
 
-/// As [`read`], for a worker inside another program: without the setting it has no listener, because the usual address
-/// belongs to the worker program of the machine.
+/// As [`read`], for a worker inside another program: it has a listener only if a setting names one, because the usual
+/// address belongs to the worker program of the machine.
 ///
 /// # Errors
 /// As [`read`].

@@ -1,4 +1,5 @@
-//! Waits for the engine on a thread of Python: without the interpreter's lock.
+//! Waits for the engine on a thread of Python without the interpreter's lock. All waits go through here, so that none
+//! forgets to release it.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A worker of a fleet, as Python sees it. It is the worker of the programs, with functions of Python as executors.
+//! The compiled half of `tidemill.Worker`. It is the worker of the program `tidemill-worker`, with functions of Python as
+//! executors, and no listener unless the settings name one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -85,7 +86,7 @@ impl NativeWorker {
         self.locked().as_ref().map_or(0, Worker::jobs_held)
     }
 
-    /// True until its read loop has ended: by a stop, or by a mistake.
+    /// True until its read loop has ended: by a stop, or because it failed.
     fn is_running(&self) -> PyResult<bool> {
         let _runtime = runtime()?.enter();
         Ok(self.locked().as_mut().is_some_and(|worker| worker.ended().now_or_never().is_none()))

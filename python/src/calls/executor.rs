@@ -1,4 +1,5 @@
-//! An executor whose function is in Python.
+//! The worker's view of a function in Python: an executor that passes each attempt to Python, and streams what the function
+//! says about it. A slow worker slows the function down.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! One attempt of a node, as Python sees it: what it is given, and the way to tell what came of it.
+//! One attempt of a node, as Python sees it: what the function gets, and the methods by which it returns pieces and a
+//! result. Values become Python objects only when they are asked for.
 
 use pyo3::prelude::*;
 use serde_json::{Value as Json, json};
@@ -150,7 +151,7 @@ impl NativeCall {
         self.end(NodeEvent::Failed { class, message });
     }
 
-    /// Ends the attempt; the run pauses until somebody answers.
+    /// Ends the attempt; the run pauses until a person answers.
     #[pyo3(signature = (message, schema=None))]
     fn pause(&self, message: String, schema: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let schema = schema.map(|schema| from_python(schema, "schema")).transpose()?;

@@ -1,4 +1,5 @@
-//! The worker's table of executors, of what Python has registered.
+//! Makes the worker's table of executors of what Python has registered, and checks node types at registration, where the
+//! mistake is.
 
 use std::sync::Arc;
 
@@ -46,7 +47,9 @@ pub(crate) fn hosts(registrations: Vec<Registration>, lanes: Lanes<'_>) -> PyRes
 
 fn manifest_of(call: &str, text: Option<&str>) -> PyResult<JsonMap> {
     let read = text.and_then(|text| serde_json::from_str(text).ok());
-    read.ok_or_else(|| PyValueError::new_err(format!("the manifest of the Call {call} is no JSON object")))
+    read.ok_or_else(|| {
+        PyValueError::new_err(format!("the manifest of the Call {call} must be a JSON object"))
+    })
 }
 
 /// Checks that a function may be registered for nodes of this type.

@@ -1,6 +1,7 @@
 """Tidemill runs Dify workflow files.
 
-`Engine` runs them inside this process, without Redis and without a port. Functions of yours can execute nodes::
+`Engine` runs them inside this process, without Redis and without a port. `Worker` executes nodes of a fleet; `Client`
+and `AsyncClient` call a fleet over HTTP. Functions of yours can execute nodes::
 
     from tidemill import Engine
 

@@ -7,10 +7,12 @@ becomes the failure of the node; its traceback goes to the log `tidemill`.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import inspect
 import json
 import logging
+import operator
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from typing import Any, TypeVar, cast
@@ -31,7 +33,11 @@ LOOK_SECONDS = 0.01
 #: The most threads of an engine or worker that did not ask for a number.
 THREADS_MAX = 64
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+#: Exceptions whose text alone is no sentence.
+_TERSE = (KeyError, StopIteration, SystemExit)
+
+#: A function that executes nodes, as a type checker sees it.
+Function = TypeVar("Function", bound=Callable[[NodeContext], Any])
 
 
 def default_threads(asked: int | None) -> int:
@@ -39,7 +45,7 @@ def default_threads(asked: int | None) -> int:
     if asked is None:
         return THREADS_MAX
     if asked < 1:
-        raise ValueError("threads: at least 1")
+        raise ValueError(f"threads must be at least 1, not {asked}")
     return asked
 
 
@@ -59,16 +65,22 @@ class Executors:
 
     def node(self, type: str | None, id: str | None, provider: str | None) -> Callable[[Function], Function]:
         """Returns the decorator that registers a function."""
+        _check_names("node", type=type, id=id, provider=provider)
         if provider is not None and (id is not None or type not in (None, "tool")):
             raise ValueError('provider belongs to nodes of the type "tool", without an id')
         if provider is not None:
             return functools.partial(self.add, "provider", provider)
         if (type is None) == (id is None):
-            raise ValueError("name the type of the nodes, or the id of one node")
+            raise ValueError("name the type of the nodes, or the id of one node, and not both")
         if id is not None:
             return functools.partial(self.add, "id", id)
         _native.check_node_type(str(type))
         return functools.partial(self.add, "type", str(type))
+
+    def queue(self, name: str) -> Callable[[Function], Function]:
+        """Returns the decorator that registers a function for a queue."""
+        _check_names("queue", name=name)
+        return functools.partial(self.add, "queue", name)
 
     def calls(self, classes: Iterable[Any]) -> None:
         """Registers Call classes. Raises `CallStandardError` for one that does not meet the standard."""
@@ -81,11 +93,14 @@ class Executors:
     def add(self, kind: str, name: str, function: Function, manifest: str | None = None) -> Function:
         """Registers a function for a `type`, an `id`, a `provider`, a `queue`, or a `call` with its manifest."""
         if self._started:
-            raise RuntimeError(f"this {self._what} has started; register functions before its first run")
+            raise RuntimeError(
+                f"this {self._what} has started: register functions before its first run, or make another {self._what}"
+            )
         if not callable(function):
-            raise TypeError(f"a function is needed, not {function.__class__.__name__}")
+            raise TypeError(f"a function is needed for the {kind} {name!r}, not {function.__class__.__name__}")
+        _check_parameters(function)
         if any((kind, name) == known[:2] for known in self._registrations):
-            raise ValueError(f"the {kind} {name!r} has a function already")
+            raise ValueError(f"the {kind} {name!r} has a function already; register one function for it")
         on_thread = not _is_async(function)
         self.has_coroutines = self.has_coroutines or not on_thread
         self._functions.append(function)
@@ -145,6 +160,30 @@ class Executors:
             _fail(call, error)
 
 
+def _check_names(decorator: str, **names: Any) -> None:
+    """Refuses names that are no texts: most often a decorator without parentheses, which gets the function itself."""
+    for what, name in names.items():
+        if callable(name) and not isinstance(name, str):
+            raise TypeError(f'write @….{decorator}("…") with the {what} in parentheses, not @….{decorator} alone')
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"{what}: a str is needed, not {name.__class__.__name__}")
+        if name == "":
+            raise ValueError(f"{what}: the text is empty")
+
+
+def _check_parameters(function: Callable[..., Any]) -> None:
+    """Refuses a function that cannot be called with one argument, before a run finds out."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Some functions written in C do not tell their parameters.
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise TypeError(f"{_name(function)} must take one argument, a NodeContext: {error}") from None
+
+
 class _Running:
     """A function that runs on a thread, as the cancellation sees it."""
 
@@ -182,10 +221,9 @@ def _cancel_on_loop(loop: Loop, task: asyncio.Task[None], node: str) -> None:
 
 
 def _warn_of_hang(function: Any, node: str, what_follows: str) -> None:
-    name = getattr(function, "__qualname__", repr(function))
     log.warning(
         "the function %s of node %s still runs %g seconds after it was cancelled; %s",
-        name,
+        _name(function),
         node,
         GIVE_UP_SECONDS,
         what_follows,
@@ -233,7 +271,7 @@ async def _drain_async(call: NativeCall, generator: AsyncIterator[Any]) -> Any:
 def _piece(call: NativeCall, piece: Any, result: Any, *, waits: bool) -> Any:
     """Streams a piece; returns the result, which may be what was yielded."""
     if result is not None:
-        raise TypeError("the function has yielded its result already; nothing may follow")
+        raise TypeError("the function has yielded its result already; yield nothing after it")
     if isinstance(piece, str):
         call.emit("text", piece, False, waits)
     elif isinstance(piece, Chunk):
@@ -252,12 +290,48 @@ def _end(call: NativeCall, function: Callable[..., Any], result: Any) -> None:
     elif isinstance(result, Mapping):
         call.succeed(cast("Mapping[str, Any]", result))
     elif isinstance(result, NodeResult):
-        call.succeed(result.outputs, result.process_data, result.metadata, result.tokens, result.handle)
+        call.succeed(
+            result.outputs, result.process_data, result.metadata, _checked_tokens(result.tokens), result.handle
+        )
     elif isinstance(result, Pause):
         call.pause(result.message, result.schema)
     else:
-        name = getattr(function, "__qualname__", repr(function))
-        raise TypeError(f"{name} must return dict, NodeResult, Pause or None, not {result.__class__.__name__}")
+        raise TypeError(_wrong_result(function, result))
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__qualname__", None) or repr(function))
+
+
+def _checked_tokens(tokens: Any) -> tuple[int, int] | None:
+    """The tokens of a result: two whole numbers, or none."""
+    if tokens is None:
+        return None
+    try:
+        prompt, completion = (operator.index(one) for one in tokens)
+    except (TypeError, ValueError):
+        prompt, completion = -1, -1
+    if min(prompt, completion) < 0:
+        raise TypeError(f"tokens: two whole numbers are needed, (prompt, completion), not {tokens!r}")
+    return prompt, completion
+
+
+def _wrong_result(function: Callable[..., Any], result: Any) -> str:
+    """Says what is wrong with a result, and what to write for the kinds that are seen most."""
+    name, kind = _name(function), result.__class__.__name__
+    message = f"{name} must return dict, NodeResult, Pause or None, not {kind}"
+    if inspect.iscoroutine(result):
+        # It will not be awaited; closed, it does not warn of that.
+        result.close()
+    if inspect.isawaitable(result) or hasattr(result, "__anext__"):
+        return f"{message}; declare the function with `async def`, so that it runs on an event loop"
+    if isinstance(result, str):
+        return f'{message}; name the output: {{"text": …}}'
+    if hasattr(result, "model_dump"):
+        return f'{message}; return its `model_dump(mode="json")`'
+    if dataclasses.is_dataclass(result):
+        return f"{message}; return its `dataclasses.asdict(…)`"
+    return message
 
 
 def _fail(call: NativeCall, error: BaseException) -> None:
@@ -271,4 +345,7 @@ def _fail(call: NativeCall, error: BaseException) -> None:
     except Exception:
         message = ""
     name = error.__class__.__name__
+    # The text of these says only which key or number: "the node has failed: 'name'".
+    if type(error) in _TERSE and message:
+        message = f"{name}: {message}"
     call.fail(name, message or name)

@@ -1,4 +1,4 @@
-"""Refuses to be loaded where the package cannot work."""
+"""Refuses subinterpreters in the versions of Python that do not refuse them themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Where coroutines run: on the event loop that started the run, else on a loop of the engine's own."""
+"""Finds the event loop for each call of a coroutine function.
+
+It is the loop that started the run, so that functions can use objects of that loop. For a run that no loop started, it
+is the loop that was used last, else a loop of the engine's own.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +107,7 @@ class Loops:
 
     @contextmanager
     def starting(self) -> Generator[Callable[[str], Loop | None], None, None]:
-        """Around the start of a run; what it yields is told the id of the run and returns its loop."""
+        """Wraps the start of a run. It yields a function that takes the id of the run and returns its loop."""
         loop = running_loop()
 
         def started(run: str) -> Loop | None:
@@ -127,7 +131,7 @@ class Loops:
                 self._pass_on(self._of_run.get(call.run_id) or self._last, call)
 
     def forget(self, run: str) -> None:
-        """Forgets the loop of a run that nobody holds any more."""
+        """Forgets the loop of a run whose `Run` was dropped."""
         self._of_run.pop(run, None)
 
     def close(self) -> list[threading.Thread]:

@@ -1,4 +1,4 @@
-"""What the package has once per process: the thread of the mailbox, and the orderly end.
+"""What the package has once per process: the thread of the mailbox, and the end of all engines and workers at exit.
 
 The engine's threads never take the interpreter's lock. What they have for Python they leave in the mailbox, and one
 thread empties it. It only passes things on: to event loops, and to itself for later.

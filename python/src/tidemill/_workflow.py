@@ -1,4 +1,4 @@
-"""What may be given as a workflow: the path of a file, its text, or a mapping."""
+"""Reads what a program gives as a workflow (a path, a text or a mapping), in the same way for engines and clients."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def text_of(workflow: Workflow) -> str:
     if isinstance(workflow, str):
         if "\n" in workflow or workflow.lstrip().startswith("{"):
             return workflow
+        if not workflow.strip():
+            raise ValueError("the workflow is an empty text; give a path, the text of a file or a mapping")
         return _read(Path(workflow))
     try:
         path = Path(workflow)
@@ -31,6 +33,8 @@ def text_of(workflow: Workflow) -> str:
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
+    except IsADirectoryError as error:
+        raise IsADirectoryError(error.errno, "a workflow file is needed, not a directory", str(path)) from None
     except FileNotFoundError as error:
         raise FileNotFoundError(
             error.errno, "there is no such workflow file (a text of one line is read as a path)", str(path)

@@ -1,4 +1,8 @@
-"""The engine inside this process: it runs workflow files without Redis and without a port."""
+"""`Engine` and `Run`: run workflow files in this process, without Redis and without a port.
+
+The engine itself is compiled (`tidemill._native`). This module does what only Python can do: it finds the loop of a
+run, refuses waits that would block it, and raises the exceptions of a result.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,13 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, cast
 
 from tidemill import _native, _process, _program
 from tidemill._executors import Executors, Function, default_threads
 from tidemill._loops import Loop, running_loop
 from tidemill._workflow import Workflow, text_of
-from tidemill.errors import RunFailed, RunPaused, RunStopped
+from tidemill.errors import Refused, RunFailed, RunPaused, RunStopped
 from tidemill.events import Event
 
 if TYPE_CHECKING:
@@ -30,10 +34,11 @@ LOOK_MS = 100
 
 
 class Engine:
-    """Runs workflow files in this process. Its runs end with it, unless you keep a `Run.snapshot`.
+    """Runs workflow files in this process. Its runs are lost when it is closed, unless you keep a `Run.snapshot`.
 
-    Nodes that have a function of yours (`Engine.node`, `Engine.queue`) are executed by it, all others by the engine.
-    It starts with its first run. Use it from any number of threads and event loops.
+    A function of yours (`Engine.node`, `Engine.queue`) executes its nodes, the engine all others. The engine starts
+    with its first run. Use it from any number of threads and event loops. Close it: an engine whose functions refer to
+    it does not end by itself.
     """
 
     def __init__(
@@ -45,9 +50,10 @@ class Engine:
     ) -> None:
         """Makes an engine.
 
-        `settings` are those of the programs; without any, `tidemill.toml` in the working directory is read if it is
-        there. `tidemill` is the path of the `tidemill` program, which runs code nodes and reads documents; without it,
-        it is looked for. `threads` is the most functions that run at once besides coroutines.
+        `settings` is the path of a `tidemill.toml`, or a mapping of its sections; without it, `tidemill.toml` in the
+        working directory is read, if there is one. `tidemill` is the path of the `tidemill` program, which runs code
+        nodes and reads documents; without it, the engine takes the packaged one, or one of the same version on `PATH`.
+        `threads` is the most functions that run at once besides coroutines (64).
         """
         self._settings = settings
         self._tidemill = os.fspath(tidemill) if tidemill is not None else _program.helper()
@@ -71,12 +77,9 @@ class Engine:
         return self._executors.node(type, id, provider)
 
     def queue(self, name: str) -> Callable[[Function], Function]:
-        """Registers a function for all nodes of a queue (`tidemill: {queue: …}` in the data of a node)."""
+        """Registers a function for all nodes of a queue (`tidemill: {queue: …}` in the `data` of a node)."""
 
-        def register(function: Function) -> Function:
-            return self._executors.add("queue", name, function)
-
-        return register
+        return self._executors.queue(name)
 
     def calls(self, *classes: type[CoreCall]) -> None:
         """Serves Call classes: nodes of the type `call` name them (docs/python-calls.md).
@@ -86,7 +89,7 @@ class Engine:
         self._executors.calls(classes)
 
     def start(self) -> Engine:
-        """Starts the engine; its first run does it otherwise."""
+        """Starts the engine, before its first run would do it."""
         self._started()
         return self
 
@@ -109,12 +112,12 @@ class Engine:
         options: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> Run:
-        """Starts a run of a workflow: a path, the text of a file, or a mapping. It goes on without being watched.
+        """Starts a run of a workflow: a path, the text of a file, or a mapping. The run continues if you drop it.
 
-        `inputs` are those of the start node, `query` and `files` the message of a chat, `conversation` variables of the
-        conversation, `conversation_id` names one whose variables and turns go from run to run. `sys` gives all system
-        variables itself. `options` are those of docs/api.md, such as `max_steps`; so are further fields. Raises
-        `Refused` for a workflow or inputs that do not fit.
+        `inputs` are those of the start node; `query` and `files` are the message of a chat. `conversation_id` names a
+        conversation, whose variables and turns the engine keeps from run to run; `conversation` sets variables of it.
+        `sys` sets system variables; then none has a default. `options` (such as `max_steps`) and all other fields are
+        those of `POST /api/v1/runs` in docs/api.md. Raises `Refused` for a workflow or inputs that do not fit.
         """
         given = {
             "inputs": inputs or {},
@@ -132,21 +135,26 @@ class Engine:
         return self._begin(lambda native: native.run(text, request))
 
     def resume(self, snapshot: bytes) -> Run:
-        """Continues a run from a snapshot, of this engine, of another one or of a fleet."""
+        """Continues a run from a snapshot, which this engine, another one or a fleet has made.
+
+        Raises `Refused` for a document that is no snapshot.
+        """
+        if isinstance(snapshot, str):
+            raise TypeError('a snapshot is bytes, as Run.snapshot returns them, not str; open its file with "rb"')
         return self._begin(lambda native: native.resume(bytes(snapshot)))
 
     def find(self, run_id: str) -> Run:
-        """A run of this engine by its id. Raises `Refused` with the code `not_found` if it has none, or no longer."""
+        """A run of this engine by its id. Raises `Refused` with the code `not_found` if the engine has no such run."""
         return self._begin(lambda native: native.find(run_id))
 
     def advance(self, seconds: float) -> None:
-        """Moves the clock of the engine ahead: timers and forms that are due then come. For tests of workflows."""
+        """Moves the clock of the engine ahead, so that a test need not wait for timers and forms."""
         self._started().advance(int(seconds * 1_000_000))
 
     def close(self, *, wait: bool = False) -> None:
-        """Closes the engine. Its runs are lost, and functions that run are cancelled.
+        """Closes the engine. Runs that have not ended are lost, and functions that run are cancelled.
 
-        With `wait` nodes that run now may end within `worker.grace_seconds`.
+        With `wait`, running nodes may end first, within `worker.grace_seconds`.
         """
         with self._lock:
             self._closed = True
@@ -177,7 +185,7 @@ class Engine:
     def _started(self) -> _native.NativeEngine:
         with self._lock:
             if self._closed:
-                raise RuntimeError("this engine is closed")
+                raise RuntimeError("this engine is closed; make a new one")
             if self._native is None:
                 executors = self._executors
                 self._native = _native.NativeEngine(
@@ -211,7 +219,7 @@ class Engine:
 
 
 class Run:
-    """A run of an engine. It goes on when nobody holds this object.
+    """A run of an engine. It continues when this object is dropped.
 
     Iterate it for its events, from the first one to the last one: `for event in run` or `async for event in run`. Each
     iteration begins with the first event. Its methods may be called from any thread.
@@ -259,8 +267,8 @@ class Run:
     def result(self, timeout: float | None = None) -> dict[str, Any]:
         """Waits for the end of the run; returns its outputs.
 
-        Raises `RunFailed`, `RunStopped`, or `RunPaused` when the run waits for an answer or a command; `TimeoutError`
-        after `timeout` seconds, and the run goes on.
+        Raises `RunFailed`, `RunStopped`, or `RunPaused` when the run waits for an answer or for `resume`. After
+        `timeout` seconds it raises `TimeoutError`, and the run goes on.
         """
         self._refuse_to_block("await run.wait()")
         outcome = self._native.outcome()
@@ -287,7 +295,11 @@ class Run:
         self._native.stop(reason)
 
     def pause(self, reason: str = "") -> None:
-        """Pauses the run when the nodes that run now have ended."""
+        """Lets no new node begin, and pauses the run when the running ones have ended.
+
+        The job of a node that the engine has not seen begin (`node_run_started`) is taken back: its function is
+        cancelled, and runs again after `resume`.
+        """
         self._native.pause(reason)
 
     def resume(self) -> None:
@@ -296,18 +308,18 @@ class Run:
 
     def update(self, values: Mapping[str, Any]) -> None:
         """Sets variables: `node.name` or `conversation.name` to values."""
-        self._native.update(dict(values))
+        self._native.update(_mapping("values", values))
 
     def pauses(self) -> list[dict[str, Any]]:
-        """The pauses of the run, with the forms that wait for an answer."""
+        """All pauses of the run, oldest first, also those that are over (see their `status`)."""
         return self._native.pauses()
 
     def answer(self, pause_id: str, answer: Mapping[str, Any]) -> None:
         """Answers a pause: `{"input": …}`, or `{"action": …, "inputs": {…}}` of a form."""
-        self._native.answer(pause_id, dict(answer))
+        self._native.answer(pause_id, _mapping("an answer", answer))
 
     def snapshot(self) -> bytes:
-        """The run as one document, with all that it needs to go on elsewhere: `Engine.resume`. The run goes on, too."""
+        """The run as one document, from which `Engine.resume` makes another run. This run continues, too."""
         return self._native.snapshot()
 
     def __repr__(self) -> str:
@@ -317,7 +329,7 @@ class Run:
         """A thread must not wait for a run whose coroutines need this thread's event loop."""
         if self._loop is not None and running_loop() is self._loop:
             raise RuntimeError(
-                f"this would block the event loop on which the functions of the run execute; use `{instead}`"
+                f"this would block the event loop on which the functions of the run are called; use `{instead}`"
             )
 
     def _outputs(self, outcome: _native.NativeOutcome) -> dict[str, Any]:
@@ -328,10 +340,26 @@ class Run:
         if status == "succeeded":
             return outputs
         if status == "failed":
-            raise RunFailed(self.id, text, outputs)
+            raise RunFailed(self.id, text, outputs, self._failed_node())
         if status == "stopped":
             raise RunStopped(self.id, text, outputs)
         raise RunPaused(self.id, pauses, outputs)
+
+    def _failed_node(self) -> str | None:
+        """The node that ended the run: of those that failed, the one whose error is that of the run."""
+        try:
+            shown = self.show()
+        except Refused:
+            # The engine was closed, or has forgotten the run.
+            return None
+        failed = [node for node in shown["nodes"] if node["status"] == "failed" and node["error"] == shown["error"]]
+        return str(failed[-1]["id"]) if failed else None
+
+
+def _mapping(what: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what}: a mapping is needed, not {value.__class__.__name__}")
+    return dict(cast("Mapping[str, Any]", value))
 
 
 async def _ready(loop: Loop, when_ready: Callable[[Callable[[], None]], None]) -> None:

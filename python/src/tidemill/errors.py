@@ -1,4 +1,7 @@
-"""The exceptions of Tidemill. All are `TidemillError`, except for mistakes in the use of Python itself."""
+"""The exceptions that engines, workers and clients share, so that a program catches them in the same way.
+
+All are `TidemillError`. A wrong argument raises `ValueError` or `TypeError`, a call at the wrong time `RuntimeError`.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ class TidemillError(Exception):
 
 
 class Refused(TidemillError):
-    """The engine refuses a request: a workflow, inputs, a command, an answer, a snapshot.
+    """The engine or a server refuses a request: a workflow, inputs, a command, an answer, a snapshot.
 
-    `code` is that of the HTTP interface, such as `invalid_workflow`, `not_found` or `run_over`. `diagnostics` are the
+    `code` is that of the API, such as `invalid_workflow`, `not_found` or `run_over`. `diagnostics` are the
     problems of a workflow file, each with its code, message and place; empty for other requests.
     """
 
@@ -37,19 +40,26 @@ def _problem(diagnostic: Mapping[str, Any]) -> str:
 
 
 class RunFailed(TidemillError):
-    """A run has failed. `run_id` names it, `error` is its error, `outputs` are those until then."""
+    """A run has failed. `run_id` names it, `error` is its error; `outputs` are those so far, if they are known.
+
+    `node_id` is the node whose failure ended the run, if the engine in this process ran it and the node is known.
+    """
 
     #: `failed`, or `stopped`.
     status = "failed"
 
-    def __init__(self, run_id: str, error: str, outputs: Mapping[str, Any] | None = None) -> None:
-        super().__init__(run_id, error, dict(outputs or {}))
+    def __init__(
+        self, run_id: str, error: str, outputs: Mapping[str, Any] | None = None, node_id: str | None = None
+    ) -> None:
+        super().__init__(run_id, error, dict(outputs or {}), node_id)
         self.run_id = run_id
         self.error = error
         self.outputs: dict[str, Any] = dict(outputs or {})
+        self.node_id = node_id
 
     def __str__(self) -> str:
-        return f"the run has {self.status}: {self.error}" if self.error else f"the run has {self.status}"
+        place = f" at node {self.node_id}" if self.node_id else ""
+        return f"the run has {self.status}{place}: {self.error}" if self.error else f"the run has {self.status}{place}"
 
 
 class RunStopped(RunFailed):
@@ -58,11 +68,16 @@ class RunStopped(RunFailed):
     status = "stopped"
 
     def __str__(self) -> str:
-        return f"the run was stopped: {self.error}" if self.error else "the run was stopped"
+        # `error` has Dify's prefix, which would say the same twice.
+        reason = self.error.removeprefix("Aborted: ")
+        return f"the run was stopped: {reason}" if reason else "the run was stopped"
 
 
 class RunPaused(TidemillError):
-    """A run waits for an answer, or for `Run.resume`. `pauses` are the pauses that wait, `outputs` those so far."""
+    """A run waits for an answer, or for `Run.resume`: then `pauses` is empty.
+
+    `pauses` are the pauses that wait for an answer, `outputs` the outputs so far.
+    """
 
     def __init__(
         self, run_id: str, pauses: Sequence[Mapping[str, Any]], outputs: Mapping[str, Any] | None = None

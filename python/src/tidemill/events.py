@@ -1,4 +1,4 @@
-"""The events of a run."""
+"""`Event`: one event of a run. Its data becomes Python objects only when it is read, as most readers look at few."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ __all__ = ["Event"]
 
 
 class Event:
-    """One event of a run, of the native API: `type`, `data`, `seq` (from 1) and `time` (seconds since 1970).
-
-    Its data becomes Python objects when it is first read.
-    """
+    """One event of a run, as in the native API: `type`, `data`, `seq` (from 1) and `time` (seconds since 1970)."""
 
     __slots__ = ("_data", "_native", "seq", "time", "type")
 

@@ -1,4 +1,4 @@
-"""What a node executor is given, and what it may return."""
+"""The types that functions for nodes use: what they get (`NodeContext`), and what they may return."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class NodeResult:
     metadata: Mapping[str, Any] | None = None
     #: The tokens that count for the run and its budget: prompt, completion.
     tokens: tuple[int, int] | None = None
-    #: The handle of the edges that the run follows; without it `source`.
+    #: The exit of the node that the run follows, such as a case of a branch; without it `source`.
     handle: str | None = None
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Returned by an executor: the run pauses until somebody answers.
+    """Returned by a function: the run pauses until a person answers.
 
-    Then the executor is called again, and `NodeContext.answer` has the answer.
+    Then the function is called again from its beginning, and `NodeContext.answer` has the answer.
     """
 
     message: str
@@ -49,11 +49,27 @@ class Pause:
     schema: Mapping[str, Any] | None = None
 
 
+class UnknownInput(KeyError):
+    """A function asked for an input that its node does not read."""
+
+    def __str__(self) -> str:
+        # KeyError shows its argument as a literal.
+        return str(self.args[0])
+
+
+class Inputs(dict[str, Any]):
+    """The inputs of a node. A name that is not there is answered with those that are."""
+
+    def __missing__(self, name: object) -> Any:
+        known = ", ".join(sorted(self)) or "nothing; mention a variable in its configuration"
+        raise UnknownInput(f"the node reads no {name!r}; it reads {known}")
+
+
 _ABSENT: Any = object()
 
 
 class NodeContext:
-    """One attempt of a node: what its executor is given."""
+    """One attempt of a node: what its function gets."""
 
     __slots__ = ("_call", "_config", "_emit_waits", "_inputs")
 
@@ -70,9 +86,9 @@ class NodeContext:
 
     @property
     def execution_id(self) -> str:
-        """The id of the execution: the same for all attempts, and when another worker takes the node over.
+        """The id of the execution: the same for all attempts, and whenever the node is executed again.
 
-        Use it to make effects outside idempotent: a node is executed at least once.
+        A node is executed at least once, so use this id as the key of effects that must not happen twice.
         """
         return self._call.execution_id
 
@@ -116,7 +132,7 @@ class NodeContext:
         theirs.
         """
         if self._inputs is _ABSENT:
-            self._inputs = self._call.inputs()
+            self._inputs = Inputs(self._call.inputs())
         return self._inputs
 
     @property
@@ -136,7 +152,10 @@ class NodeContext:
 
     @property
     def cancelled(self) -> bool:
-        """True once the result is not wanted any more: the run was stopped, or the node's time is over."""
+        """True once the result does not count.
+
+        The run was stopped, the time of the node is over, or its job was taken back.
+        """
         return self._call.cancelled
 
     def render(self, text: str) -> str:
@@ -155,6 +174,9 @@ class NodeContext:
 
         In a plain function it waits while too much text is under way; in a coroutine it never waits.
         """
+        if not isinstance(text, str) or not isinstance(output, str):
+            wrong = output if isinstance(text, str) else text
+            raise TypeError(f"emit: the text and the output are str, not {wrong.__class__.__name__}")
         self._call.emit(output, text, final, self._emit_waits)
 
     def __repr__(self) -> str:

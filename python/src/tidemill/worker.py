@@ -1,8 +1,12 @@
-"""A worker of a fleet whose node executors are Python functions."""
+"""`Worker`: a worker of a fleet, with functions of Python as executors.
+
+The worker itself is compiled (`tidemill._native`). Here are its functions, and how signals end it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
 import signal
 import threading
@@ -28,10 +32,10 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Worker:
-    """Takes jobs of a fleet from Redis and executes them: nodes with a function of yours by it, others as usual.
+    """Takes jobs of a fleet from Redis and executes them: a node with a function of yours by it, all others itself.
 
-    It is the worker of the programs, so a job outlives this process: when it is killed, another worker takes its jobs
-    over. A node is therefore executed at least once; see `NodeContext.execution_id`.
+    Its jobs outlive this process: when it is killed, another worker takes them over. A node is therefore executed at
+    least once; see `NodeContext.execution_id`.
     """
 
     def __init__(
@@ -46,11 +50,18 @@ class Worker:
     ) -> None:
         """Makes a worker.
 
-        `redis` is the address (`redis://…`), `queues` are those that it serves besides those of `Worker.queue`, and
-        `permits` is the most jobs at once; each wins over `settings`, which are those of the worker program. Health and
-        metrics are served if the settings have `worker.listen`. `threads` is the most functions that run at once
-        besides coroutines.
+        `redis` is the address (`redis://…`), `queues` are the queues that it serves besides those of `Worker.queue`
+        (`default` if neither this nor the settings name any), and `permits` is the most jobs at once. Each wins over
+        `settings`, which are as for `Engine`. The worker serves health and metrics if the settings have
+        `worker.listen`. `tidemill` is as for `Engine`. `threads` is the most functions that run at once besides
+        coroutines (64).
         """
+        if isinstance(queues, str):
+            # A text is a sequence too: of queues whose names have one character.
+            raise TypeError(f"queues: a list of names is needed, such as [{queues!r}], not a str")
+        if permits is not None and operator.index(permits) < 1:
+            # A worker without permits would take no job, and say nothing.
+            raise ValueError(f"permits must be at least 1, not {permits}")
         self._settings = settings
         self._asked = {
             "redis": redis,
@@ -76,15 +87,11 @@ class Worker:
         return self._executors.node(type, id, provider)
 
     def queue(self, name: str) -> Callable[[Function], Function]:
-        """Registers a function for all nodes of a queue (`tidemill: {queue: …}` in the data of a node).
+        """Registers a function for all nodes of a queue (`tidemill: {queue: …}` in the `data` of a node).
 
-        The worker serves the queue, too.
+        The worker then takes jobs of this queue, too.
         """
-
-        def register(function: Function) -> Function:
-            return self._executors.add("queue", name, function)
-
-        return register
+        return self._executors.queue(name)
 
     def calls(self, *classes: type[CoreCall]) -> None:
         """Serves Call classes: nodes of the type `call` name them (docs/python-calls.md).
@@ -96,7 +103,7 @@ class Worker:
     def start(self) -> Worker:
         """Starts taking jobs, and returns. Raises `TidemillError` when Redis cannot be used."""
         if self._native is not None:
-            raise RuntimeError("this worker has started already")
+            raise RuntimeError("this worker has started already; make another Worker to start again")
         executors = self._executors
         self._native = _native.NativeWorker(
             self._settings, self._asked, executors.start(), executors.threads.queue, executors.loops.put
@@ -121,7 +128,7 @@ class Worker:
         return self._running().jobs_held()
 
     def run(self) -> None:
-        """Works until SIGTERM, Ctrl-C or `stop`, then drains: jobs that run may end within `worker.grace_seconds`.
+        """Works until SIGTERM, Ctrl-C or `stop`. Then running jobs may end within `worker.grace_seconds`.
 
         The others go back to their queues. A second signal ends the process at once. Raises `TidemillError` when the
         worker ends by itself.
@@ -142,7 +149,7 @@ class Worker:
             raise TidemillError("the worker has ended by itself; the log has the reason")
 
     async def serve(self) -> None:
-        """As `run`, inside an event loop, on which coroutine functions run. A cancellation drains, too."""
+        """As `run`, inside an event loop, on which coroutine functions run. A cancellation ends it like a signal."""
         loop = asyncio.get_running_loop()
         self._executors.loops.use(loop)
         if self._native is None:
@@ -188,7 +195,7 @@ class Worker:
 
     def _running(self) -> _native.NativeWorker:
         if self._native is None:
-            raise RuntimeError("this worker has not started")
+            raise RuntimeError("this worker has not started; call start, run or serve first")
         return self._native
 
     def _stop_interruptibly(self) -> None:
@@ -199,7 +206,7 @@ class Worker:
             stopping.join(LOOK_SECONDS)
 
     def _catch_signals(self) -> dict[signal.Signals, Any]:
-        """Has signals end `run`. Only the main thread may; elsewhere the program has its own way."""
+        """Lets signals end `run`. Only the main thread may set handlers; on others the program calls `stop`."""
         if threading.current_thread() is not threading.main_thread():
             return {}
 

@@ -29,6 +29,7 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "list_apps": lambda client: client.apps.all(),
     "get_app": lambda client: client.apps.get("a"),
     "list_versions": lambda client: client.apps.versions("a"),
+    "remove_version": lambda client: client.apps.remove_version("a", "v"),
     "add_app_key": lambda client: client.apps.add_key("a"),
     "list_app_keys": lambda client: client.apps.keys("a"),
     "list_keys": lambda client: client.keys.all(),

@@ -367,3 +367,11 @@ async def test_the_asynchronous_client_decides_the_same(tmp_path: Path) -> None:
         assert await client.files.download("/a", tmp_path / "b") == b""
     assert (tmp_path / "b").read_bytes() == b"abc"
     assert server.seen[0].headers["idempotency-key"] == server.seen[1].headers["idempotency-key"]
+
+
+def test_an_input_that_json_cannot_hold_is_refused_with_its_place() -> None:
+    with (
+        Client("http://server", KEY, http=httpx.Client(transport=httpx.MockTransport(Server()))) as client,
+        pytest.raises(TypeError, match=r"^inputs\.letters\.1\.at: pathlib\.\w+ is no JSON value; use None, bool"),
+    ):
+        client.run("a:\n", {"letters": ["one", {"at": Path("x")}]})

@@ -1,4 +1,5 @@
-//! What an executor is given: one attempt of a node, with the values that the node reads.
+//! What an executor gets: one attempt of a node, with the values that the node reads. It has only JSON and texts, so that
+//! a host needs no types of the engine.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +10,7 @@ use tidemill_common::value::jinja::{JinjaError, JinjaTemplate, UndefinedNames};
 use tidemill_common::value::template::Template;
 use tidemill_common::value::{JsonMap, Lookup, Segment, Variables};
 
-/// One attempt of a node: what an executor is given. Its `Debug` form shows no values, because secrets are open here.
+/// One attempt of a node: what an executor gets. Its `Debug` form shows no values, because secrets are in clear here.
 #[derive(Clone, Default)]
 pub struct NodeCall {
     /// The run's id.
@@ -29,7 +30,7 @@ pub struct NodeCall {
     /// The node's `data`, as in the file.
     pub config: JsonMap,
     /// The values that the node reads: each declared variable by its name, each mentioned one as `node.name`, and the
-    /// parameters of a tool by theirs. Large values are loaded, secrets are open.
+    /// parameters of a tool by theirs. Large values are loaded, secrets are in clear.
     pub inputs: JsonMap,
     /// The prompt of an `llm` node, filled in: context, memory and all. Empty for other nodes.
     pub messages: Vec<NodeMessage>,
@@ -94,7 +95,7 @@ impl fmt::Debug for NodeMessage {
     }
 }
 
-/// The values of a node, loaded and open.
+/// The values of a node, loaded and in clear.
 #[derive(Default)]
 pub(crate) struct NodeValues(pub(crate) Vec<(String, String, Segment)>);
 

@@ -1,5 +1,5 @@
-//! Registers the Calls of a host program in the catalog, when its worker starts. So nodes name them, and schedulers show
-//! them, as all other Calls.
+//! Registers the Calls of a host in the catalog, when its worker starts, so that nodes can name them and schedulers show
+//! them like all other Calls.
 
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::limits::CATALOG_ENTRIES_MAX;
@@ -23,11 +23,13 @@ pub enum HostedCallError {
     Taken(String),
     /// The catalog is full.
     #[error(
-        "the Call {0} cannot be registered: there are {CATALOG_ENTRIES_MAX} calls, as many as there may be"
+        "the Call {0} cannot be registered: the catalog has {CATALOG_ENTRIES_MAX} Calls, which is the most; remove one (`tidemill calls rm`)"
     )]
     Full(String),
-    /// Others change the entry all the time.
-    #[error("the Call {0} cannot be registered: other workers change it all the time")]
+    /// Other workers change the entry all the time.
+    #[error(
+        "the Call {0} cannot be registered: other workers change it all the time; start this worker again"
+    )]
     Changing(String),
     /// The store does not answer.
     #[error(transparent)]

@@ -9,7 +9,7 @@ use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::graph::{GraphHash, global_id};
 use tidemill_common::value::JsonMap;
 
-/// Most versions whose data is kept. The others are read again.
+/// Most versions whose data is kept. One more, and all are read again.
 const VERSIONS_MAX: usize = 32;
 
 /// The data of all nodes of a version, by node.

@@ -1,4 +1,4 @@
-//! Runs one attempt of a node whose executor belongs to the host: makes its input, follows its stream, and turns its last
+//! Runs one attempt of a node that has an executor of the host: makes its input, follows its stream, and turns its last
 //! event into the node's result. A pause parks the job; when it is answered, the node is executed again.
 
 use std::sync::Arc;
@@ -118,7 +118,7 @@ async fn read(
 ) -> Result<Arc<Configs>, NodeFailure> {
     let read = tokio::task::spawn_blocking(move || configs.read(&hash, &text)).await;
     read.unwrap_or_else(|error| {
-        let message = format!("the data of the node could not be read: {error}");
+        let message = format!("the data of the workflow's nodes could not be read: {error}");
         Err(NodeFailure::new(EngineErrorType::Engine.name(), message))
     })
 }

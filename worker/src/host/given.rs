@@ -1,4 +1,5 @@
-//! Makes what an executor is given from the node's configuration and the values of its job.
+//! Makes what an executor gets from the node's configuration and the values of its job: prompts, parameters and variables
+//! are filled in by the same code as for the worker's own executors.
 
 use std::sync::Arc;
 

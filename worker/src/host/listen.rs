@@ -46,10 +46,8 @@ impl<'a> Said<'a> {
         self.bytes += text.len() + if known.is_none() { output.len() } else { 0 };
         let (bytes_max, setting) = self.bytes_max;
         if self.bytes > bytes_max {
-            let message = format!(
-                "the executor has streamed {} bytes, and a value may have {bytes_max} ({setting})",
-                self.bytes
-            );
+            let message =
+                format!("the executor has streamed {} bytes, more than {bytes_max} ({setting})", self.bytes);
             return Err(NodeFailure::new(EngineErrorType::ValueTooLarge.name(), message));
         }
         match known {

@@ -1,5 +1,5 @@
-//! Node executors of a host program: a Rust program that embeds the engine, or the Python package. A worker asks them
-//! before its own executors; lease, heartbeat, retries, chunks and hand-back stay the worker's.
+//! Node executors of a host: a program that contains a worker or the engine, in Rust or through the Python package. The
+//! worker asks them before its own executors; lease, heartbeat, retries, chunks and hand-back stay the worker's.
 //!
 //! [`registry`] is the table of executors, [`call`] is what an executor is given. [`dispatch`] runs one attempt: [`given`]
 //! and [`configs`] make its input, [`outcome`] its result, [`listen`] follows the executor's stream, [`pauses`] asks
@@ -26,8 +26,8 @@ pub use self::registry::{Hosts, HostsError};
 
 /// Executes nodes. One executor may run many nodes at once.
 ///
-/// A node is executed at least once: when its worker dies, another one executes it again, with the same
-/// [`NodeCall::execution`]. Dropping the stream cancels the execution.
+/// A node is executed at least once: when its worker dies, or a pause command takes its job back, it is executed again,
+/// with the same [`NodeCall::execution`]. Dropping the stream cancels the execution.
 pub trait NodeExecutor: Send + Sync + 'static {
     /// Starts one attempt. The stream's last event is [`NodeEvent::Succeeded`], [`NodeEvent::Failed`] or
     /// [`NodeEvent::PauseRequested`]; a stream that ends without one has failed.
@@ -39,7 +39,8 @@ pub trait NodeExecutor: Send + Sync + 'static {
 pub enum NodeEvent {
     /// It has begun. Not required.
     Started,
-    /// A piece of an output that streams. An output that the outcome does not have is made of its pieces.
+    /// A piece of an output that streams. An output that the outcome does not have is made of its pieces. Those of
+    /// `reasoning_content` of an `llm` node are its reasoning, which has events of its own.
     Chunk {
         /// The name of the output.
         output: String,
@@ -57,7 +58,7 @@ pub enum NodeEvent {
         /// The text.
         message: String,
     },
-    /// The run pauses until somebody answers. Then the node is executed again, with [`NodeCall::answer`].
+    /// The run pauses until a person answers. Then the node is executed again, with [`NodeCall::answer`].
     PauseRequested {
         /// Shown to the person who answers.
         message: String,

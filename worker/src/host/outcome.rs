@@ -1,4 +1,5 @@
-//! The result of a node from what its executor says.
+//! Makes the result of a node from what its executor returns, so that what follows (records, costs, conversations) is the
+//! same as for the worker's own executors.
 
 use serde_json::json;
 use tidemill_common::graph::Node;

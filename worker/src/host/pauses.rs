@@ -1,4 +1,5 @@
-//! Questions of executors to people. Each is a pause of the run; the answers are given to every later execution.
+//! Questions of executors to people. Each is a pause of the run, so no executor has to wait; every later execution of the
+//! node gets the answers.
 
 use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;

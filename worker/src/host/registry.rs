@@ -1,4 +1,5 @@
-//! The table of host executors: by node id, tool provider, node type or queue.
+//! The table of a host's executors: by node id, tool provider, node type, queue or Call. A worker finds the executor of a
+//! node in it, and an embedded engine the nodes that it must not evaluate itself.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +13,7 @@ use tidemill_common::wire::worker::HostedAbility;
 
 use super::NodeExecutor;
 
-/// The executors of a host program. The most exact registration wins: a node's id, then the provider of its tool,
+/// The executors of a host. The most exact registration wins: a node's id, then the provider of its tool,
 /// then its type, then its queue. Nodes without a registration are executed by the worker itself.
 #[derive(Clone, Default)]
 pub struct Hosts {
@@ -35,7 +36,7 @@ struct HostedCall {
 pub enum HostsError {
     /// No such node type.
     #[error(
-        "there is no node type {0:?}; register tools (`tool` nodes) or Calls (`call` nodes) for work of your own"
+        "there is no node type {0:?}; for work of your own register a provider of tools (`tool` nodes) or a Call (`call` nodes)"
     )]
     UnknownType(String),
     /// Nodes of this type hold other nodes, or begin a run; the engine itself executes them.

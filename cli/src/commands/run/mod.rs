@@ -40,7 +40,7 @@ pub(super) struct Arguments {
     /// Show every event as a JSON object, and then the run as one
     #[arg(long)]
     json: bool,
-    /// Write a snapshot of the run here when it waits for an answer that nobody gives, and at Ctrl-C
+    /// Write a snapshot of the run here when the command ends while it waits, and at Ctrl-C
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
     /// Continue a run from a snapshot instead of a workflow file

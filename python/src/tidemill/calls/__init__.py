@@ -1,7 +1,6 @@
-"""Calls as classes: a Call has a name, an input with a schema, and code that runs it.
+"""Calls as classes: a Call is an operation with an id, an input with a schema, and code that runs it.
 
-Serve them with `Worker.calls` or `Engine.calls`; nodes of the type `call` name them.
-docs/python-calls.md has an example.
+`Engine.calls` and `Worker.calls` serve them; nodes of the type `call` name them. docs/python-calls.md has an example.
 """
 
 from .core import CoreCall

@@ -1,4 +1,4 @@
-"""The base of all Calls."""
+"""`CoreCall`, the base of all Calls: what a class must give, and what it may change."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class CoreCall(BaseModel):
         class Greet(CoreCall, input_model=GreetInput, output_model=GreetOutput): ...
 
     Its fields are its configuration: a node's parameters set them. `_init` makes the input, `_exec` runs the Call with
-    it. They may be called in different processes, each on an object of its own, so what `_exec` needs belongs into the
-    input or into fields.
+    it. They may be called in different processes, each on an object of its own, so what `_exec` needs must be in the
+    input or in fields.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="allow")
@@ -35,9 +35,9 @@ class CoreCall(BaseModel):
     name: str = Field(default="", exclude=True)
     description: str = Field(default="", exclude=True)
     node: NodeInfo | None = Field(default=None, exclude=True)
-    #: Missing parameters are searched in the context, unless a node says otherwise.
+    #: The default of nodes: missing parameters are looked for in the context of the run.
     enable_filling: bool = Field(default=False, exclude=True)
-    #: The texts are shown to the user, unless a node says otherwise.
+    #: The default of nodes: texts of the Call are shown to the user.
     to_user: bool = Field(default=False, exclude=True)
     #: The input of `_exec`.
     input: dict[str, Any] = Field(default_factory=dict, exclude=True)

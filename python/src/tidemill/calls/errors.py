@@ -1,4 +1,4 @@
-"""The errors of Calls."""
+"""The errors of Calls: one that a Call raises to fail, and one for a class that cannot be registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models of Calls: what they are given, and what they yield."""
+"""The models that the methods of a Call use: what they get, and what they yield."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DataBase(BaseModel):
 
 
 class CallInfo(BaseModel):
-    """What a Call tells about itself."""
+    """Name and description of a Call in one language."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -73,7 +73,7 @@ class NodeInfo(BaseModel):
 
 
 class CallIds(BaseModel):
-    """Where a Call is made: the run is the task."""
+    """The ids of the place where a Call is made; the run is the task."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -87,7 +87,7 @@ class CallIds(BaseModel):
 
 
 class CallVars(BaseModel):
-    """What the run tells a Call: ids, the question, and the records of earlier steps."""
+    """What a Call gets from the run: ids, the question, and the records of earlier steps."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -1,4 +1,4 @@
-"""Serves a Call class: makes a function of it that executes the operations of the Call."""
+"""Makes a function of a Call class, so that engines and workers execute it like other functions for nodes."""
 
 from __future__ import annotations
 

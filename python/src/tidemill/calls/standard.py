@@ -1,4 +1,4 @@
-"""The Call standard: what a class must have. It is checked when the class is registered."""
+"""The Call standard: what a class must have. The check is at registration, so that a mistake is found before a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def check(call: Any) -> type[CoreCall]:
     """
     name = getattr(call, "__name__", None) or repr(call)
     if not isinstance(call, type) or not issubclass(call, CoreCall):
-        raise CallStandardError(name, ["it is no class derived from tidemill.calls.CoreCall"])
+        raise CallStandardError(
+            name, ["it is no class derived from tidemill.calls.CoreCall: pass such a class, not an object"]
+        )
     problems = [
         f"{method} is missing or of another kind: write {wanted}"
         for method, is_right, wanted in _METHODS
@@ -33,7 +35,7 @@ def check(call: Any) -> type[CoreCall]:
     for model in ("input_model", "output_model"):
         found = getattr(call, model, None)
         if not isinstance(found, type) or not issubclass(found, DataBase):
-            problems.append(f"{model} is missing: write class {name}(CoreCall, {model}=…), with a class of DataBase")
+            problems.append(f"{model} is missing: write class {name}(CoreCall, {model}=…), with a subclass of DataBase")
     problems.extend(_problems_of_info(call))
     if problems:
         raise CallStandardError(name, problems)
@@ -49,7 +51,7 @@ def _problems_of_info(call: type[CoreCall]) -> list[str]:
     except Exception as error:
         return [f"info raises {type(error).__name__} ({error}): {wanted}"]
     if not all(isinstance(one, CallInfo) and one.name.strip() and one.description.strip() for one in told):
-        return ["info must return a CallInfo with a name and a description"]
+        return ["info must return a CallInfo with a name and a description in each language"]
     return []
 
 

@@ -188,16 +188,16 @@ class Follow:
 
     def lost(self, why: object) -> StreamLost:
         """The error for a stream that could not be continued."""
-        bounds = f"{self._retries.attempts} attempts, {self._retries.seconds:g} s of pauses (stream_retries)"
+        bounds = f"{self._retries.attempts} attempts and {self._retries.seconds:g} s between them (stream_retries)"
         message = f"the events of run {self.run_id} could not be continued after {self.position} within {bounds}: {why}"
         return StreamLost(message, run_id=self.run_id, position=self.position, attempts=self._failures)
 
 
-def left(deadline: float | None) -> float:
+def left(deadline: float | None, run_id: str) -> float:
     """The seconds until a deadline, a time of `time.monotonic`. Raises `TimeoutError` after it."""
     if deadline is None:
         return float("inf")
     rest = deadline - clock.monotonic()
     if rest <= 0:
-        raise TimeoutError("the run has not ended within the timeout; it goes on")
+        raise TimeoutError(f"run {run_id} has not ended within the timeout; it goes on")
     return rest

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -72,8 +72,30 @@ def given(**values: Any) -> dict[str, Any]:
 
 def encoded(value: Any) -> Content:
     """A value as the JSON body of a request. It is written once, so that each attempt sends the same bytes."""
-    body = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    try:
+        body = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except TypeError as error:
+        # The text of the module json names the class, but not the place.
+        raise TypeError(misfit(value) or str(error)) from None
     return lambda: body
+
+
+def misfit(value: Any, place: str = "") -> str | None:
+    """The first value that JSON cannot hold, with its place, as a sentence; `None` if there is none."""
+    if value is None or isinstance(value, (str, int, float)):
+        return None
+    items: Iterable[tuple[Any, Any]]
+    if isinstance(value, dict):
+        items = cast("Mapping[Any, Any]", value).items()
+    elif isinstance(value, (list, tuple)):
+        items = enumerate(cast("list[Any]", value))
+    else:
+        kind = f"{value.__class__.__module__}.{value.__class__.__name__}".removeprefix("builtins.")
+        return (
+            f"{place or 'the request'}: {kind} is no JSON value; use None, bool, int, float, str, list, tuple or dict"
+        )
+    found = (misfit(item, f"{place}.{key}" if place else str(key)) for key, item in items)
+    return next(filter(None, found), None)
 
 
 JSON = {"Content-Type": "application/json"}

@@ -52,7 +52,7 @@ class Retries:
     attempts: int = 8
     """The most attempts, the first included. 1: a failed request is not sent again."""
     seconds: float = 60.0
-    """The longest time of all pauses between them together."""
+    """The longest time between them, all together."""
     first: float = 0.2
     """The first pause; each further one is twice as long."""
     longest: float = 5.0

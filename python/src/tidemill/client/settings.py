@@ -1,4 +1,4 @@
-"""What a client was told: address, key and bounds. The same for both clients."""
+"""The settings of a client: address, key and bounds, read and checked once for both clients."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Settings:
         """Complete what the caller gave from the environment, as the command line does. Raises `ValueError`."""
         url = (url or environment.get("TIDEMILL_URL") or URL).rstrip("/")
         if not url.startswith(("http://", "https://")):
-            raise ValueError(f"the address must begin with http:// or https://, not {url!r}")
+            raise ValueError(f"the address (url, TIDEMILL_URL) must begin with http:// or https://, not {url!r}")
         key = key or environment.get("TIDEMILL_ADMIN_KEY") or ""
         if not key:
             raise ValueError("a key is needed: give key=…, or set TIDEMILL_ADMIN_KEY")

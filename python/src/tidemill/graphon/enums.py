@@ -1,4 +1,4 @@
-"""The words of a run: types of nodes, statuses, strategies."""
+"""The words of a run (types of nodes, statuses, strategies) as the enums that programs of graphon compare with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors and warnings of this surface."""
+"""The error and the warning by which a program learns that Tidemill does not do what graphon does."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 7845151a410504bd6a50454731cd766ab0e3db9e5316720461953a571d80144b
+Document: a97e5ed7ad947fbf534a929a3303475b106b98e61511cdd4585d32162848c86a
 Rest: b257d9b7103fb801874a79f9cd8514c827421f658ea791732b43c956980d670b
 """
 

@@ -1,5 +1,5 @@
 # Made by python/scripts/generate_async.py from the file of the same name in _sync: change that one.
-"""The client of Tidemill's API `/api/v1`."""
+"""`AsyncClient`: one object for all of `/api/v1`. It builds requests and passes them to its transport."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class AsyncClient:
     """A client of a fleet.
 
     `url` is the address of a scheduler or of what balances several (else `TIDEMILL_URL`, else
-    `http://127.0.0.1:8700`), `key` the admin key (else `TIDEMILL_ADMIN_KEY`). Requests that may be repeated are, within
-    the bounds of `retries`; `stream_retries` are those of event streams. `http` is a pool of your own, for example with
-    a proxy or another certificate; you close it.
+    `http://127.0.0.1:8700`), `key` the admin key (else `TIDEMILL_ADMIN_KEY`). The client sends a failed request again,
+    if that is safe, within the bounds of `retries`; `stream_retries` are the bounds for event streams. `http` is a
+    client of `httpx`, for example with a proxy or another certificate, which you close yourself.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class AsyncClient:
         return self._transport.pages(runs.listed(status))
 
     async def resume(self, snapshot: bytes | str | Mapping[str, Any]) -> AsyncRemoteRun:
-        """Begin a run where the run of a snapshot was. Each call begins another run."""
+        """Begin a run from a snapshot, at the place where its run was. Each call begins another run."""
         begun = await self._transport.do(runs.resume(snapshot))
         return AsyncRemoteRun(self._transport, begun["id"], status=begun["status"])
 

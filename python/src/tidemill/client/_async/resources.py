@@ -75,6 +75,10 @@ class AsyncApps(AsyncResource):
         """Return the versions of an app, newest first."""
         return await self._transport.do(apps.versions(app))
 
+    async def remove_version(self, app: str, version: str) -> None:
+        """Remove a version of an app, by its hash. Raises `Conflict` for the current one, and while a run uses it."""
+        await self._transport.do(apps.remove_version(app, version))
+
     async def keys(self, app: str) -> list[Key]:
         """Return the keys of an app with what they have spent."""
         return await self._transport.do(apps.keys(app))

@@ -92,7 +92,7 @@ class AsyncTransport:
         """
         while not follow.is_over:
             request = follow.request()
-            silence = min(self.settings.silence, left(deadline))
+            silence = min(self.settings.silence, left(deadline, follow.run_id))
             try:
                 answer = await self._http.send(self._built(request, silence), stream=True)
                 try:
@@ -102,7 +102,7 @@ class AsyncTransport:
                                 yield event
                             if follow.is_over:
                                 return
-                            left(deadline)
+                            left(deadline, follow.run_id)
                         step = follow.ended(random())
                     else:
                         await answer.aread()
@@ -110,7 +110,7 @@ class AsyncTransport:
                 finally:
                     await answer.aclose()
             except httpx.TransportError as error:
-                left(deadline)
+                left(deadline, follow.run_id)
                 step = follow.broken(error, random())
             if step.step is Step.LOOK:
                 try:
@@ -121,7 +121,7 @@ class AsyncTransport:
                     step = follow.looked(run["status"], random())
             if step.step is Step.DONE:
                 return
-            await anyio.sleep(min(step.pause, left(deadline)))
+            await anyio.sleep(min(step.pause, left(deadline, follow.run_id)))
 
     def _refused(self, follow: Follow, request: Request, answer: httpx.Response) -> Next:
         now = datetime.now(timezone.utc)

@@ -1,4 +1,4 @@
-"""The client of Tidemill's API `/api/v1`."""
+"""`Client`: one object for all of `/api/v1`. It builds requests and passes them to its transport."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Client:
     """A client of a fleet.
 
     `url` is the address of a scheduler or of what balances several (else `TIDEMILL_URL`, else
-    `http://127.0.0.1:8700`), `key` the admin key (else `TIDEMILL_ADMIN_KEY`). Requests that may be repeated are, within
-    the bounds of `retries`; `stream_retries` are those of event streams. `http` is a pool of your own, for example with
-    a proxy or another certificate; you close it.
+    `http://127.0.0.1:8700`), `key` the admin key (else `TIDEMILL_ADMIN_KEY`). The client sends a failed request again,
+    if that is safe, within the bounds of `retries`; `stream_retries` are the bounds for event streams. `http` is a
+    client of `httpx`, for example with a proxy or another certificate, which you close yourself.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Client:
         return self._transport.pages(runs.listed(status))
 
     def resume(self, snapshot: bytes | str | Mapping[str, Any]) -> RemoteRun:
-        """Begin a run where the run of a snapshot was. Each call begins another run."""
+        """Begin a run from a snapshot, at the place where its run was. Each call begins another run."""
         begun = self._transport.do(runs.resume(snapshot))
         return RemoteRun(self._transport, begun["id"], status=begun["status"])
 

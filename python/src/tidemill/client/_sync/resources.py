@@ -74,6 +74,10 @@ class Apps(Resource):
         """Return the versions of an app, newest first."""
         return self._transport.do(apps.versions(app))
 
+    def remove_version(self, app: str, version: str) -> None:
+        """Remove a version of an app, by its hash. Raises `Conflict` for the current one, and while a run uses it."""
+        self._transport.do(apps.remove_version(app, version))
+
     def keys(self, app: str) -> list[Key]:
         """Return the keys of an app with what they have spent."""
         return self._transport.do(apps.keys(app))

@@ -1,4 +1,4 @@
-"""A run on a fleet: its events, its result, and what one may do to it."""
+"""A run on a fleet, as a client handles it: its events, its result, commands and answers."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class RemoteRun:
     def result(self, timeout: float | None = None) -> dict[str, Any]:
         """Wait for the end of the run and return its outputs.
 
-        Raises `RunFailed`, `RunPaused` while it waits for a person or a command, and `TimeoutError` after `timeout`
-        seconds; the run goes on then. After a pause was answered, call it again.
+        Raises `RunFailed`, `RunStopped`, `RunPaused` while the run waits for an answer or for `resume`, and
+        `TimeoutError` after `timeout` seconds; the run goes on then. Call it again after the answer.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         settings = self._transport.settings
@@ -108,11 +108,15 @@ class RemoteRun:
         self._transport.do(runs.command(self.id, "stop", key, reason=reason))
 
     def pause(self, reason: str | None = None, *, key: str | None = None) -> None:
-        """Let no new job begin; when those under way have ended, the run is paused."""
+        """Let no new node begin; when the running ones have ended, the run is paused.
+
+        The job of a node that the scheduler has not seen begin is taken back: the node is executed again after
+        `resume`.
+        """
         self._transport.do(runs.command(self.id, "pause", key, reason=reason))
 
     def resume(self, *, key: str | None = None) -> None:
-        """Let a paused run continue; forms that wait still wait."""
+        """End a pause that `pause` began; forms that wait still wait."""
         self._transport.do(runs.command(self.id, "resume", key))
         self._was_resumed = True
 
@@ -121,18 +125,18 @@ class RemoteRun:
         self._transport.do(runs.command(self.id, "update_variables", key, updates=dict(variables)))
 
     def pauses(self) -> list[Pause]:
-        """Return the questions of the run, oldest first, also closed ones."""
+        """Return all pauses of the run, oldest first, also those that are over."""
         return self._transport.do(runs.pauses(self.id))
 
     def answer(self, pause_id: str, answer: AnswerRequest | Mapping[str, Any]) -> None:
-        """Answer a question: `{"action": …, "inputs": {…}}` for a form, else `{"input": …}`, or `{"cancel": True}`.
+        """Answer a pause: `{"action": …, "inputs": {…}}` for a form, else `{"input": …}`, or `{"cancel": True}`.
 
         Raises `InvalidRequest` with `errors` if it does not fit, and `Conflict` or `Gone` if it comes too late.
         """
         self._transport.do(runs.answer(self.id, pause_id, answer))
 
     def snapshot(self) -> bytes:
-        """Return the run as a document that `resume` of a client takes, here or elsewhere. Raises `RunOver`."""
+        """Return the run as a document, from which `resume` of a client makes another run. Raises `RunOver`."""
         return self._transport.do(runs.snapshot(self.id))
 
     def messages(self, name: str = "main", *, start: int = 0, limit: int = 100) -> MessageList:

@@ -89,7 +89,7 @@ class Transport:
         """
         while not follow.is_over:
             request = follow.request()
-            silence = min(self.settings.silence, left(deadline))
+            silence = min(self.settings.silence, left(deadline, follow.run_id))
             try:
                 answer = self._http.send(self._built(request, silence), stream=True)
                 try:
@@ -98,7 +98,7 @@ class Transport:
                             yield from follow.take(piece)
                             if follow.is_over:
                                 return
-                            left(deadline)
+                            left(deadline, follow.run_id)
                         step = follow.ended(random())
                     else:
                         answer.read()
@@ -106,7 +106,7 @@ class Transport:
                 finally:
                     answer.close()
             except httpx.TransportError as error:
-                left(deadline)
+                left(deadline, follow.run_id)
                 step = follow.broken(error, random())
             if step.step is Step.LOOK:
                 try:
@@ -117,7 +117,7 @@ class Transport:
                     step = follow.looked(run["status"], random())
             if step.step is Step.DONE:
                 return
-            time.sleep(min(step.pause, left(deadline)))
+            time.sleep(min(step.pause, left(deadline, follow.run_id)))
 
     def _refused(self, follow: Follow, request: Request, answer: httpx.Response) -> Next:
         now = datetime.now(timezone.utc)

@@ -38,6 +38,11 @@ def versions(app: str) -> Operation[list[AppVersion]]:
     return get(data, "apps", app, "versions")
 
 
+def remove_version(app: str, version: str) -> Operation[None]:
+    """Remove a version of an app."""
+    return remove("apps", app, "versions", version)
+
+
 def keys(app: str | None) -> Operation[list[Key]]:
     """List the keys of an app, or all keys."""
     return get(data, "keys") if app is None else get(data, "apps", app, "keys")

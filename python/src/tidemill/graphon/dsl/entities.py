@@ -1,4 +1,4 @@
-"""What is read from a workflow file."""
+"""The result of reading a workflow file: what it contains, and whether it can run."""
 
 from __future__ import annotations
 

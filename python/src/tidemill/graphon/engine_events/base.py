@@ -1,4 +1,4 @@
-"""What all events have."""
+"""What all events have: the base classes by which programs filter them."""
 
 from __future__ import annotations
 

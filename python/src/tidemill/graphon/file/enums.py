@@ -1,4 +1,4 @@
-"""Words about files."""
+"""The types of files and the ways in which they come, as the enums of graphon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run stands."""
+"""The status of a run (started, paused, aborted, failed), as programs read it from the state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known before a run."""
+"""The parameters with which graphon's programs build nodes. The engine does not use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of variables."""
+"""The errors of values whose type does not fit, which programs catch by graphon's names."""
 
 
 class VariableError(ValueError):

@@ -1,4 +1,4 @@
-"""Builds segments and variables from Python values."""
+"""Makes segments and variables of Python values: programs call these functions to fill the pool before a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several values as one."""
+"""Several values as one: what a template with several references renders to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values with their types."""
+"""Values with their types: one class for each type, as programs of graphon expect them."""
 
 from __future__ import annotations
 

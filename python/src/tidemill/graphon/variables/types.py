@@ -1,4 +1,4 @@
-"""The types of values."""
+"""The types of values, as graphon names them, and which Python value has which type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values with their names."""
+"""Values with their types and names: one class for each type of segment."""
 
 from __future__ import annotations
 

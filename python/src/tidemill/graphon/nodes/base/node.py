@@ -1,4 +1,4 @@
-"""A node of a graph. It describes what the engine executes; it executes nothing itself."""
+"""The base of all nodes. A node describes what the engine executes; it executes nothing itself."""
 
 from __future__ import annotations
 
