@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test programs unit system faults-tests conformance-both campaign-short lint plain-words one-build python-tests python-lint wheel wheel-test fix check deep deny pure \
+.PHONY: help setup build run test programs unit system faults-tests conformance-both conformance-python conformance-python-llm campaign-short lint plain-words one-build python-env python-tests python-lint wheel wheel-test fix check deep deny pure \
 	conformance faults campaign clients clients-short recovery pressure sim fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
@@ -33,7 +33,7 @@ SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 test: setup programs unit system ## Run all tests: units, stores, whole processes, faults, and the conformance cases that must pass
 	@echo '==> fault tests, conformance, a short campaign, two clients and the Python tests, in parallel: about three minutes'
-	@$(MAKE) --no-print-directory -j5 $(SYNC) faults-tests conformance-both campaign-short clients-short python-tests
+	@$(MAKE) --no-print-directory -j6 $(SYNC) faults-tests conformance-both conformance-python-llm campaign-short clients-short python-tests
 
 programs:
 	@echo '==> building programs and tests; the first build compiles about 420 crates and takes some minutes on two cores'
@@ -56,14 +56,28 @@ faults-tests:
 conformance-both:
 	CONFORMANCE_VALUES=all CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
 
+# The cases with `llm` nodes in an embedded engine in Python, where a function in Python executes these nodes: half a minute.
+# All cases through Python take some minutes, so `make deep` runs them.
+PYTHON_CASES = CONFORMANCE_PYTHON=$$(sh scripts/python-env.sh) $(CARGO) test --quiet --workspace --locked --test conformance
+conformance-python-llm: python-env
+	@$(CARGO) build --quiet --workspace --bins --lib --locked
+	@CONFORMANCE_ENGINE=python-llm CONFORMANCE_ONLY=python/tests/conformance/llm.txt $(PYTHON_CASES)
+
+conformance-python: conformance-python-llm ## Run the conformance cases through the Python package, and those with models with a Python function as the model
+	@CONFORMANCE_ENGINE=python CONFORMANCE_ONLY=tests/conformance/passing.txt $(PYTHON_CASES)
+
 # Two clients that others wrote: one reads streams by lines, the other one by frames. `make clients` runs all.
 clients-short:
 	@CLIENTS='dify-client dify-sdk' $(CARGO) test --quiet --workspace --locked --test clients
 
+# The environment of the Python package, made before the targets that need it, so that two of them do not make it at once.
+python-env:
+	@sh scripts/python-env.sh >/dev/null
+
 # The module that the tests load is target/debug/lib_native.so: the library of the crate in python/, built with all others.
 # Most tests wait for a fleet or for each other, so more of them run at once than there are cores.
 PYTEST ?= --numprocesses=3
-python-tests: ## Run the tests of the Python package, its documentation and its examples (PYTEST="options of pytest")
+python-tests: python-env ## Run the tests of the Python package, its documentation and its examples (PYTEST="options of pytest")
 	@$(CARGO) build --quiet --workspace --bins --lib --locked
 	@python=$$(sh scripts/python-env.sh) && cd python && "$$python" -m pytest --quiet $(PYTEST)
 
@@ -102,6 +116,7 @@ deep: setup pure fuzz-check deny ## Run the slow checks: the pure crates alone, 
 	$(MAKE) --no-print-directory campaign
 	$(MAKE) --no-print-directory recovery RECOVERY_KILLS=5
 	$(MAKE) --no-print-directory clients
+	$(MAKE) --no-print-directory conformance-python
 	$(MAKE) --no-print-directory wheel-test
 	$(CARGO) test --workspace --locked --test sandbox -- --ignored
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} $(MAKE) --no-print-directory fuzz

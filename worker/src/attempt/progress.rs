@@ -128,14 +128,19 @@ impl Progress {
     /// Adds a piece of an output by name. An empty piece declares that the output streams: its readers then receive its
     /// end, not its value.
     pub(crate) fn push_to(&mut self, output: &str, text: &str) {
-        let main = self.texts.first().and_then(|main| main.selector.first());
-        let Some(node) = main.or(self.host.as_ref()).cloned() else { return };
+        let Some(node) = self.node().cloned() else { return };
         let known = self.texts.iter().position(|one| one.selector.get(1).is_some_and(|name| name == output));
         let at = known.unwrap_or_else(|| {
             self.texts.push(Text::new(vec![node, output.to_owned()]));
             self.texts.len() - 1
         });
         self.take(at, text);
+    }
+
+    /// The node whose text a client reads, if any does.
+    fn node(&self) -> Option<&String> {
+        let main = self.texts.first().and_then(|main| main.selector.first());
+        main.or(self.host.as_ref())
     }
 
     fn take(&mut self, at: usize, text: &str) {
@@ -155,7 +160,7 @@ impl Progress {
 
     /// Adds a piece of reasoning. It is sent as an event of the node, only when a client reads the node's text.
     pub(crate) fn think(&mut self, text: &str, is_last: bool) {
-        if self.texts.is_empty() {
+        if self.node().is_none() {
             return;
         }
         self.flush_texts();
@@ -250,7 +255,7 @@ impl Progress {
     }
 
     fn send_thought(&mut self, now: Instant, is_last: bool) {
-        let Some(selector) = self.texts.first().map(|text| &text.selector) else { return };
+        let Some(node) = self.node().cloned() else { return };
         if is_last {
             self.thought.end();
         }
@@ -259,7 +264,7 @@ impl Progress {
         }
         let text = self.thought.take();
         let mut data = JsonMap::new();
-        data.insert("selector".into(), json!([selector[0], "reasoning_content"]));
+        data.insert("selector".into(), json!([node, "reasoning_content"]));
         data.insert("chunk".into(), json!(text));
         data.insert("is_final".into(), json!(is_last));
         let events = vec![(StepEvent::ReasoningChunk, data)];

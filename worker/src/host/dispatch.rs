@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::graph::{GraphHash, Node};
-use tidemill_common::nodes::NodeResult;
+use tidemill_common::nodes::{NodeKind, NodeResult};
 use tidemill_common::value::JsonMap;
 
 use crate::attempt::execute::Doing;
@@ -20,6 +20,8 @@ use crate::host::{NodeCall, NodeExecutor, outcome};
 
 /// The beginning of the journal keys of a node's questions.
 const KEY: &str = "host";
+/// The output of an `llm` node that has the model's reasoning.
+const REASONING: &str = "reasoning_content";
 
 /// Runs one attempt.
 pub(crate) async fn run(
@@ -56,13 +58,16 @@ async fn attempt(
     let mut given = Given::of(node, config, variables, doing.options)?;
     let questions = Questions { journal, node, options: doing.options, key: KEY };
     let mut answers = questions.answered().await;
-    let on_piece = &|output: &str, text: &str| doing.progress.lock().push_to(output, text);
+    let on_piece = &|output: &str, text: &str| stream(doing, node, output, text);
     let bytes_max = (doing.handle.core.settings.value_bytes_max, "run.value_bytes_max");
     loop {
         let call = call(doing, node, config, &given, &answers);
         let mut said = Said::new(bytes_max, on_piece);
         let (message, schema) = match follow(executor, call, &mut said).await {
             End::Succeeded(done) => {
+                if said.texts().iter().any(|(output, _)| is_thought(node, output)) {
+                    doing.progress.lock().think("", true);
+                }
                 let (result, asked) = (std::mem::take(&mut given.result), given.asked.take());
                 return Ok(Box::new(outcome::result(node, result, done, &said, asked)));
             }
@@ -75,6 +80,22 @@ async fn attempt(
         let answer = questions.ask(answers.len(), message, schema).await;
         answers.push(answer.map_err(|failure| Box::new(NodeResult::failed(failure)))?);
     }
+}
+
+/// Sends a piece of an output.
+fn stream(doing: Doing<'_>, node: &Node, output: &str, text: &str) {
+    let mut progress = doing.progress.lock();
+    if is_thought(node, output) {
+        progress.think(text, false);
+    } else {
+        progress.push_to(output, text);
+    }
+}
+
+/// True for the reasoning of an `llm` node. It is no text of an answer: it has events of its own, as if the worker had
+/// asked the model.
+fn is_thought(node: &Node, output: &str) -> bool {
+    node.kind == NodeKind::Llm && output == REASONING
 }
 
 /// The data of the workflow's nodes, from memory or from the stored document.

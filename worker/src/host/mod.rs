@@ -40,7 +40,8 @@ pub trait NodeExecutor: Send + Sync + 'static {
 pub enum NodeEvent {
     /// It has begun. Not required.
     Started,
-    /// A piece of an output that streams. An output that the outcome does not have is made of its pieces.
+    /// A piece of an output that streams. An output that the outcome does not have is made of its pieces. Those of
+    /// `reasoning_content` of an `llm` node are its reasoning, which has events of its own.
     Chunk {
         /// The name of the output.
         output: String,

@@ -268,7 +268,11 @@ fn follow_edges(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str
         }
         variables::write(cx, frame, &spec.id, name, value.clone());
     }
-    response::streams::close_of_node(cx, frame, node);
+    // A node that has failed has no whole text. As on Dify, an answer that shows its pieces waits for the rest, which does
+    // not come; the run's outputs have what follows.
+    if cx.run.node(frame, node).is_none_or(|it| it.status != NodeStatus::Exception) {
+        response::streams::close_of_node(cx, frame, node);
+    }
     edges::decide(cx, frame, node, handle);
     if spec.kind.spec().execution == ExecutionType::Response {
         if frame.is_root() {

@@ -134,9 +134,17 @@ fn constant(declared: SegmentType, given: &Json) -> Result<Segment, String> {
         Some(_) | None => Cow::Borrowed(given),
     };
     match (fit(declared, &value), text.map(pyjson::loads)) {
-        (Ok(()), _) => Ok(Segment::infer(value.into_owned())),
-        (Err(_), Some(Ok(decoded))) => fit(declared, &decoded).map(|()| Segment::infer(decoded)),
+        (Ok(()), _) => Ok(typed(declared, value.into_owned())),
+        (Err(_), Some(Ok(decoded))) => fit(declared, &decoded).map(|()| typed(declared, decoded)),
         (Err(mismatch), Some(Err(_)) | None) => Err(mismatch),
+    }
+}
+
+/// A value that fits. An empty list keeps the declared type, which decides what can be added and how the list is written.
+fn typed(declared: SegmentType, value: Json) -> Segment {
+    match value.as_array() {
+        Some(items) if items.is_empty() => Segment::new(declared, value),
+        Some(_) | None => Segment::infer(value),
     }
 }
 
