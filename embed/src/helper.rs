@@ -57,7 +57,7 @@ fn first_of_version(places: Vec<PathBuf>, wanted: &str, version: impl Fn(&Path) 
             None => {}
         }
     }
-    let place = "name it in EngineConfig::tidemill or in the setting code.helper, or put it beside this program or on PATH";
+    let place = "name it in the setting code.helper, or put it beside this program or on PATH";
     Helper::None(match others.as_slice() {
         [] => format!("the tidemill program was not found: {place}"),
         [first, ..] => {
@@ -106,7 +106,7 @@ mod tests {
         };
         assert!(reason.contains("/old/tidemill has the version 0.0.9"), "{reason}");
         let Helper::None(reason) = among(&[]) else { panic!("one was taken") };
-        assert!(reason.contains("EngineConfig::tidemill"), "{reason}");
+        assert!(reason.contains("code.helper"), "{reason}");
     }
 
     #[test]
