@@ -168,7 +168,10 @@ def test_whole_numbers_of_other_libraries_are_taken_and_their_truth_values_are_n
         run = engine.run(chain(tool(), outputs={"number": "tool.number"}), {"q": "hello"})
         assert run.result(timeout=60) == {"number": 7}
     failed = error_of(lambda ctx: {"truth": truth()})
-    assert failed.error == "outputs.truth: numpy.bool is no JSON value; use None, bool, int, float, str, list, tuple or dict"
+    assert (
+        failed.error
+        == "outputs.truth: numpy.bool is no JSON value; use None, bool, int, float, str, list, tuple or dict"
+    )
 
 
 def test_a_stopped_run_says_its_reason_once() -> None:

@@ -157,8 +157,8 @@ class Engine:
     ) -> dict[str, Any]:
         """Stores a file, given by its path or as bytes; returns it as inputs, `files` and answers to forms take it.
 
-        Only runs of the same `user` may use it. `name` says what kind of file it is; bytes need one. Raises `Refused` with
-        the code `file_too_large` for a file above the limit of its kind (`scheduler.upload_bytes_max` and others).
+        Only runs of the same `user` may use it. `name` says what kind of file it is; bytes need one. Raises `Refused`
+        with the code `file_too_large` for a file above the limit of its kind (`scheduler.upload_bytes_max` and others).
         """
         own_name, content = _files.read(file)
         name = _files.text("name", name) or own_name
