@@ -33,7 +33,22 @@ pub fn field(error: &Error) -> String {
 
 /// Removes the value from a message of serde. Names of fields and of enum variants stay: they are not secrets.
 pub fn without_value(message: &str) -> String {
-    if message.starts_with("unknown variant ") { message.to_owned() } else { hidden::without_value(message) }
+    if message.starts_with("unknown variant ") {
+        return message.to_owned();
+    }
+    with_a_table(hidden::without_value(message))
+}
+
+/// Names a section as TOML does. serde names the type in the program (`struct LogConfig`), which tells a reader nothing.
+fn with_a_table(message: String) -> String {
+    const STRUCT: &str = "expected struct ";
+    match message.split_once(STRUCT) {
+        Some((before, rest)) => {
+            let after = rest.trim_start_matches(|letter: char| letter.is_alphanumeric() || letter == '_');
+            format!("{before}expected a table{after}")
+        }
+        None => message,
+    }
 }
 
 /// Returns the name of an environment variable if it looks like one, else a mask: an operator may have written the
@@ -82,6 +97,10 @@ mod tests {
             ("invalid type: integer `12`, expected a string", "invalid type: integer, expected a string"),
             ("invalid value: integer `-1`, expected u64", "invalid value: integer, expected u64"),
             ("invalid type: sequence, expected a map", "invalid type: sequence, expected a map"),
+            (
+                r#"invalid type: string "hush", expected struct LogConfig"#,
+                "invalid type: string, expected a table",
+            ),
             ("invalid value: hush", "invalid value:"),
             ("unknown variant `xml`, expected `a` or `b`", "unknown variant `xml`, expected `a` or `b`"),
             ("missing field `model`", "missing field `model`"),

@@ -2,6 +2,7 @@
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::request::Builder;
 use axum::http::{Method, Request, Response, StatusCode, header};
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
@@ -66,6 +67,11 @@ impl Api {
         bytes(self.open(method, path, body).await?).await
     }
 
+    /// Sends a file, and reads the whole answer. The file has no stated type, so that its name says what it is.
+    pub(crate) async fn upload(&self, path: &str, content: Vec<u8>) -> Result<Vec<u8>, EmbedError> {
+        bytes(self.send(Request::post(path), content).await?).await
+    }
+
     /// Makes a request. Its answer is a success; its body may still come.
     pub(crate) async fn open(
         &self,
@@ -73,11 +79,13 @@ impl Api {
         path: &str,
         body: Vec<u8>,
     ) -> Result<Response<Body>, EmbedError> {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
+        let request = Request::builder().method(method).uri(path);
+        self.send(request.header(header::CONTENT_TYPE, "application/json"), body).await
+    }
+
+    async fn send(&self, request: Builder, body: Vec<u8>) -> Result<Response<Body>, EmbedError> {
+        let request = request
             .header(header::AUTHORIZATION, format!("Bearer {}", self.key))
-            .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(body))
             .map_err(|error| EmbedError::Unreadable(error.to_string()))?;
         let response = match self.router.clone().oneshot(request).await {

@@ -28,6 +28,7 @@ use crate::helper::{self, Helper};
 use crate::inputs::Inputs;
 use crate::lack::{self, Lack};
 use crate::run::Run;
+use crate::snapshot;
 
 /// The number of shards. Each has a loop; one process needs no more than its cores.
 const SHARDS: u16 = 2;
@@ -138,7 +139,7 @@ impl Engine {
     /// # Errors
     /// [`EmbedError::Refused`] for a document that is no snapshot.
     pub async fn resume(&self, snapshot: &Json) -> Result<Run, EmbedError> {
-        self.started(self.api.post("/api/v1/runs/import", snapshot).await?)
+        self.resume_bytes(snapshot.to_string().as_bytes()).await
     }
 
     /// As [`Self::resume`], from the text of a snapshot. Large numbers keep all their digits.
@@ -146,6 +147,7 @@ impl Engine {
     /// # Errors
     /// [`EmbedError::Refused`] for a document that is no snapshot.
     pub async fn resume_bytes(&self, snapshot: &[u8]) -> Result<Run, EmbedError> {
+        snapshot::check(snapshot)?;
         let answer = self.api.bytes(Method::POST, "/api/v1/runs/import", snapshot.to_vec()).await?;
         self.started(read(&answer)?)
     }
@@ -173,7 +175,7 @@ impl Engine {
             .append_pair("name", name)
             .append_pair("user", user)
             .finish();
-        let answer = self.api.bytes(Method::POST, &format!("/api/v1/files?{query}"), content).await?;
+        let answer = self.api.upload(&format!("/api/v1/files?{query}"), content).await?;
         Ok(json!({"transfer_method": "local_file", "upload_file_id": read(&answer)?["id"]}))
     }
 

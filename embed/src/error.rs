@@ -12,7 +12,7 @@ pub enum EmbedError {
     #[error(transparent)]
     Config(#[from] tidemill_common::config::ConfigError),
     /// No program is where [`EngineConfig::tidemill`](crate::EngineConfig::tidemill) says.
-    #[error("there is no tidemill program {}: name another one in EngineConfig::tidemill, or none", .0.display())]
+    #[error("there is no tidemill program {}: name another one, or none, so that the engine looks for it", .0.display())]
     NoHelper(PathBuf),
     /// The folder for files cannot be made.
     #[error("cannot make a temporary folder for files: {0}; set files.url")]

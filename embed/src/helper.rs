@@ -69,7 +69,7 @@ async fn first_of_version(
             None => {}
         }
     }
-    let place = "name it in EngineConfig::tidemill or in the setting code.helper, or put it beside this program or on PATH";
+    let place = "name it in the setting code.helper, or put it beside this program or on PATH";
     Helper::None(match others.as_slice() {
         [] => format!("the tidemill program was not found: {place}"),
         [first, ..] => {
@@ -123,7 +123,7 @@ mod tests {
         };
         assert!(reason.contains("/old/tidemill has the version 0.0.9"), "{reason}");
         let Helper::None(reason) = among(&[]).await else { panic!("one was taken") };
-        assert!(reason.contains("EngineConfig::tidemill"), "{reason}");
+        assert!(reason.contains("code.helper"), "{reason}");
     }
 
     #[tokio::test]

@@ -49,6 +49,7 @@ mod helper;
 mod inputs;
 mod lack;
 mod run;
+mod snapshot;
 
 pub use command::Command;
 pub use config::{CONVERSATIONS_MAX, ENDED_RUNS_MAX, EngineConfig};

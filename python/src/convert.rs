@@ -2,7 +2,8 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
 use serde_json::{Map, Number, Value as Json};
 
 /// The deepest nesting of a value that comes from Python. Without a bound a list that contains itself would end the process.
@@ -147,10 +148,21 @@ fn read(value: &Bound<'_, PyAny>, depth: usize) -> Result<Json, Misfit> {
             list.iter().map(|pair| pair.extract()).collect::<PyResult<_>>()?;
         return members(pairs.into_iter(), depth);
     }
+    if is_integral(value)? {
+        let number = value.call_method0("__index__")?;
+        return whole_number(number.cast::<PyInt>().map_err(PyErr::from)?);
+    }
     Err(Misfit::of_type(format!(
         "{} is no JSON value; use None, bool, int, float, str, list, tuple or dict",
         type_name(value)
     )))
+}
+
+/// True for whole numbers of other libraries, such as `numpy.int64`. Arrays and truth values of such libraries may have
+/// `__index__`, too, but are no `numbers.Integral`: as numbers they would lose what they are.
+fn is_integral(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static INTEGRAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    value.is_instance(INTEGRAL.import(value.py(), "numbers", "Integral")?)
 }
 
 fn whole_number(number: &Bound<'_, PyInt>) -> Result<Json, Misfit> {
@@ -188,6 +200,7 @@ fn items<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>, depth: usize) -> R
     items.enumerate().map(read_at).collect::<Result<_, _>>().map(Json::Array)
 }
 
+/// The name of its type, with the module of one that is not built in: `numpy.bool` is not `bool`.
 fn type_name(value: &Bound<'_, PyAny>) -> String {
-    value.get_type().name().map_or_else(|_| "this object".into(), |name| name.to_string())
+    value.get_type().fully_qualified_name().map_or_else(|_| "this object".into(), |name| name.to_string())
 }

@@ -8,11 +8,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
-use tidemill_embed::{Engine, EngineConfig, Inputs};
+use tidemill_embed::{EmbedError, Engine, EngineConfig, Inputs};
 
 use crate::calls::queue::NativeQueue;
 use crate::calls::registry::{Lanes, Registration, hosts};
-use crate::convert::map_from_python;
+use crate::convert::{map_from_python, to_python};
 use crate::errors::{closed, raised};
 use crate::run::NativeRun;
 use crate::runtime::runtime;
@@ -66,17 +66,29 @@ impl NativeEngine {
         let request = map_from_python(request.as_any(), "run")?;
         let inputs =
             request.into_iter().fold(Inputs::new(), |inputs, (name, value)| inputs.field(&name, value));
-        self.with(py, async |engine| engine.run(workflow, inputs).await)
+        self.with(py, async |engine| engine.run(workflow, inputs).await).map(NativeRun::new)
     }
 
     /// Continues a run from a snapshot.
     fn resume(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<NativeRun> {
-        self.with(py, async |engine| engine.resume_bytes(snapshot).await)
+        self.with(py, async |engine| engine.resume_bytes(snapshot).await).map(NativeRun::new)
     }
 
     /// A run of this engine by its id.
     fn find(&self, py: Python<'_>, id: &str) -> PyResult<NativeRun> {
-        self.with(py, async |engine| engine.find(id).await)
+        self.with(py, async |engine| engine.find(id).await).map(NativeRun::new)
+    }
+
+    /// Stores a file for runs of a user. Returns it as inputs take it.
+    fn upload<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        content: &[u8],
+        user: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let content = content.to_vec();
+        to_python(py, &self.with(py, async |engine| engine.upload(name, content, user).await)?)
     }
 
     /// Moves the clock of the engine ahead, by so many microseconds.
@@ -109,18 +121,18 @@ impl NativeEngine {
 }
 
 impl NativeEngine {
-    /// Makes a run without the interpreter's lock.
-    fn with<F>(&self, py: Python<'_>, make: F) -> PyResult<NativeRun>
+    /// Asks the engine for something without the interpreter's lock.
+    fn with<T, F>(&self, py: Python<'_>, make: F) -> PyResult<T>
     where
-        F: AsyncFnOnce(&Engine) -> Result<tidemill_embed::Run, tidemill_embed::EmbedError> + Send,
+        T: Send,
+        F: AsyncFnOnce(&Engine) -> Result<T, EmbedError> + Send,
     {
         let runtime = runtime()?;
         let made = py.detach(|| {
             let engine = self.engine.read().unwrap_or_else(PoisonError::into_inner);
             engine.as_ref().map(|engine| runtime.block_on(make(engine)))
         });
-        let run = made.ok_or_else(|| closed("engine"))?.map_err(|error| raised(py, &error))?;
-        Ok(NativeRun::new(run))
+        made.ok_or_else(|| closed("engine"))?.map_err(|error| raised(py, &error))
     }
 }
 

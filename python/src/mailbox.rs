@@ -17,6 +17,16 @@ pub(crate) enum Letter {
     Call(Arc<Py<PyAny>>, Box<NativeCall>),
 }
 
+impl Letter {
+    /// Drops a letter that Python will not fetch.
+    fn give_up(self) {
+        match self {
+            Self::Wake(_) => {}
+            Self::Call(_, call) => call.give_up(),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Letters {
     waiting: VecDeque<Letter>,
@@ -34,10 +44,13 @@ fn locked() -> MutexGuard<'static, Letters> {
 /// A function to call, and its argument.
 type Pair = (Py<PyAny>, Option<Py<NativeCall>>);
 
-/// Leaves something for the Python thread. After the mailbox has closed it is dropped.
+/// Leaves something for the Python thread. After the mailbox has closed it is given up.
 pub(crate) fn post(letter: Letter) {
     let mut letters = locked();
-    if !letters.closed {
+    if letters.closed {
+        drop(letters);
+        letter.give_up();
+    } else {
         letters.waiting.push_back(letter);
         ARRIVED.notify_one();
     }
@@ -72,5 +85,5 @@ pub(crate) fn close_mailbox() {
     ARRIVED.notify_all();
     // Not under the lock: the end of a Python object may run any code.
     drop(letters);
-    drop(dropped);
+    dropped.into_iter().for_each(Letter::give_up);
 }

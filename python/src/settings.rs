@@ -13,13 +13,21 @@ use crate::convert::map_from_python;
 
 /// How errors call a mapping.
 const MAPPING: &str = "settings";
+const LOG_IS_OF_THE_PROCESS: &str = "an engine has no section log, because its process has one log: call \
+    tidemill.log(\"off\"), with the level you want, before the first engine or worker";
 
-/// Reads settings. Without any, `tidemill.toml` in the working directory is read if it exists.
+/// Reads the settings of an engine. Without any, `tidemill.toml` in the working directory is read if it exists.
 ///
 /// # Errors
-/// `ValueError` for a file that cannot be read, an unknown key or an invalid value; `TypeError` for another object.
+/// `ValueError` for a file that cannot be read, an unknown key or an invalid value, and for a mapping with the section
+/// `log`; `TypeError` for another object.
 pub(crate) fn read(settings: Option<&Bound<'_, PyAny>>) -> PyResult<Config> {
     let (table, origin, sources) = given(settings)?;
+    // A file may be that of the programs, too, which use the section. A mapping is for this engine, where it has no effect:
+    // the log is that of the process, and its program starts it.
+    if origin == MAPPING && table.contains_key("log") {
+        return Err(wrong(LOG_IS_OF_THE_PROCESS));
+    }
     Config::of_table(table, &origin, &sources).map_err(wrong)
 }
 
@@ -57,6 +65,7 @@ fn given(settings: Option<&Bound<'_, PyAny>>) -> PyResult<(Table, String, Source
     Ok((table, MAPPING.into(), Sources::of_process(None, Vec::new())))
 }
 
-fn wrong(error: impl std::fmt::Display) -> PyErr {
+/// A setting that cannot be used, as Python sees it.
+pub(crate) fn wrong(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

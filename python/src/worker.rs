@@ -57,6 +57,7 @@ impl NativeWorker {
     ) -> PyResult<Self> {
         let mut config = settings::read_for_worker(settings)?;
         asked.apply(&mut config);
+        config.check_again("the arguments of Worker").map_err(settings::wrong)?;
         let hosts = hosts(registrations, Lanes { threads, on_loop })?;
         // Before anything starts: refused in a forked process.
         runtime()?;

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import numbers
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flows import chain, llm, tool
 
-from tidemill import Engine, NodeContext, NodeResult, RunFailed, RunStopped, Worker
+from tidemill import Engine, NodeContext, NodeResult, Refused, RunFailed, RunStopped, TidemillError, Worker
 
 
 def error_of(function: Any, workflow: Any = None) -> RunFailed:
@@ -116,8 +117,14 @@ def test_values_of_another_kind_are_refused_by_commands() -> None:
             run.answer("id", 3)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="values: a mapping is needed, not list"):
             run.update([])  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="a snapshot is bytes"):
-            engine.resume("text")  # type: ignore[arg-type]
+        for wrong in ("text", 3):
+            with pytest.raises(TypeError, match="a snapshot is bytes"):
+                engine.resume(wrong)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="run_id: a str is needed, not int"):
+            engine.find(3)  # type: ignore[arg-type]
+        for wrong, said in ((b"abc", "the snapshot cannot be read: it is not JSON"), (b'{"run": ', "it is cut")):
+            with pytest.raises(Refused, match=said):
+                engine.resume(wrong)
 
 
 def test_a_text_is_no_list_of_queues() -> None:
@@ -128,8 +135,43 @@ def test_a_text_is_no_list_of_queues() -> None:
 def test_a_worker_needs_a_permit() -> None:
     with pytest.raises(ValueError, match="permits must be at least 1, not 0"):
         Worker(permits=0)
-    with pytest.raises(TypeError, match="integer"):
+    with pytest.raises(ValueError, match="permits must be at most 4294967295"):
+        Worker(permits=2**70)
+    with pytest.raises(TypeError, match="permits: a whole number is needed, not str"):
         Worker(permits="4")  # type: ignore[arg-type]
+
+
+def test_arguments_of_a_worker_are_checked_by_their_names() -> None:
+    with pytest.raises(TypeError, match="redis: a str is needed"):
+        Worker(redis=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="queues: a name is a str, not int"):
+        Worker(queues=[1])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"setting worker\.queues in the arguments of Worker: at least one queue"):
+        Worker(redis="redis://127.0.0.1:1", queues=[]).start()
+
+
+def test_settings_of_the_wrong_kind_are_named_in_words_of_their_file() -> None:
+    with pytest.raises(ValueError, match=r"setting worker in settings: invalid type: string, expected a table"):
+        Engine({"worker": "info"}).start()  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match=r'call tidemill\.log\("off"\)'):
+        Engine({"log": {"level": "off"}}).start()
+    with pytest.raises(TidemillError, match="there is no tidemill program /nowhere/tidemill: name another one"):
+        Engine(tidemill="/nowhere/tidemill").start()
+
+
+def test_whole_numbers_of_other_libraries_are_taken_and_their_truth_values_are_not() -> None:
+    int64 = type("int64", (), {"__module__": "numpy", "__index__": lambda self: 7})
+    numbers.Integral.register(int64)
+    truth = type("bool", (), {"__module__": "numpy", "__index__": lambda self: 1})
+    with Engine() as engine:
+        engine.node("tool", provider="acme")(lambda ctx: {"number": int64()})
+        run = engine.run(chain(tool(), outputs={"number": "tool.number"}), {"q": "hello"})
+        assert run.result(timeout=60) == {"number": 7}
+    failed = error_of(lambda ctx: {"truth": truth()})
+    assert (
+        failed.error
+        == "outputs.truth: numpy.bool is no JSON value; use None, bool, int, float, str, list, tuple or dict"
+    )
 
 
 def test_a_stopped_run_says_its_reason_once() -> None:

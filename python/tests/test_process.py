@@ -217,6 +217,43 @@ def test_the_log_is_quiet_unless_it_is_asked_for() -> None:
     assert "loud" in said(body.format(first=wrong, then=""))
 
 
+def test_a_log_that_is_not_written_to_a_terminal_has_no_colors() -> None:
+    text = said("""
+        import tidemill
+        tidemill.log("info", "text")
+        Engine().start().close()
+    """)
+    assert "worker started" in text
+    assert "\x1b" not in text
+
+
+def test_functions_that_were_never_called_are_no_failures_at_the_end() -> None:
+    # One thread, whose function does not end: the other call waits for it when the functions are closed.
+    text = said("""
+        engine = Engine(threads=1)
+        begun = threading.Event()
+
+        @engine.node("llm")
+        def model(ctx):
+            begun.set()
+            while not ctx.cancelled:
+                time.sleep(0.01)
+
+        runs = [engine.run(chain(llm()), {"q": "x"}) for _ in range(2)]
+        assert begun.wait(60)
+        while any(run.show()["nodes"][1]["status"] != "running" for run in runs):
+            time.sleep(0.01)
+        engine._executors.close()
+        for run in runs:
+            try:
+                run.result(timeout=0.5)
+            except TimeoutError:
+                print("goes on")
+        print("ends")
+    """)
+    assert text.splitlines() == ["goes on", "goes on", "ends"]
+
+
 def test_threads_end_with_their_engine(tmp_path: Path) -> None:
     text = said("""
         def threads():

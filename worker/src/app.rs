@@ -285,7 +285,7 @@ impl Drop for Worker {
         if let Some(health) = &self.health {
             health.task.abort();
         }
-        drop(self.core.in_flight.take(true));
+        self.core.in_flight.close();
         for sender in self.core.reporter.close() {
             sender.abort();
         }

@@ -28,9 +28,7 @@ impl Sources {
             || environment.iter().find(|(k, _)| k == "TIDEMILL_CONFIG").map(|(_, v)| PathBuf::from(v));
         Self { file: file.or_else(named), environment, flags }
     }
-}
 
-impl Sources {
     /// The content of the file, not checked yet, and the file's name. Without a file the table is empty.
     ///
     /// # Errors
@@ -101,6 +99,14 @@ impl Config {
         Ok(config)
     }
 
+    /// Checks the values again, after a program has changed some. `origin` names what it took them from.
+    ///
+    /// # Errors
+    /// An invalid value.
+    pub fn check_again(&self, origin: &str) -> Result<(), ConfigError> {
+        self.check(|_| origin)
+    }
+
     /// Checks the values, also against each other. `origin` returns the source of a key; for two conflicting
     /// keys the error names the one that the file did not set, if there is one.
     fn check<'a>(&self, origin: impl Fn(&str) -> &'a str) -> Result<(), ConfigError> {
@@ -143,8 +149,8 @@ impl Config {
         self.check_listeners(&origin)?;
         self.check_features(&origin)?;
         self.check_cors(&origin)?;
-        if self.worker.permits == 0 {
-            return wrong("worker.permits", "at least 1".into());
+        if let Err(reason) = self.worker.check_permits() {
+            return wrong("worker.permits", reason);
         }
         if self.worker.queues.is_empty() {
             return wrong("worker.queues", "at least one queue".into());

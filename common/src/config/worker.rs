@@ -105,6 +105,23 @@ pub struct HttpConfig {
     pub proxy_https: HiddenUrl,
 }
 
+/// The most permits that a worker can count when it waits for all of them at its end.
+const PERMITS_MAX: u32 = u32::MAX;
+
+impl WorkerConfig {
+    /// Checks `worker.permits`.
+    ///
+    /// # Errors
+    /// The reason.
+    pub(super) fn check_permits(&self) -> Result<(), String> {
+        match u32::try_from(self.permits) {
+            Ok(0) => Err("at least 1".into()),
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("at most {PERMITS_MAX}")),
+        }
+    }
+}
+
 impl Default for HttpConfig {
     fn default() -> Self {
         Self {
@@ -124,5 +141,18 @@ impl Default for HttpConfig {
             proxy_http: HiddenUrl::default(),
             proxy_https: HiddenUrl::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WorkerConfig;
+
+    #[test]
+    fn a_worker_has_a_permit_and_no_more_than_it_can_count() {
+        let checked = |permits| WorkerConfig { permits, ..WorkerConfig::default() }.check_permits();
+        assert_eq!((checked(1), checked(u32::MAX as usize)), (Ok(()), Ok(())));
+        assert_eq!(checked(0), Err("at least 1".into()));
+        assert_eq!(checked(u32::MAX as usize + 1), Err("at most 4294967295".into()));
     }
 }

@@ -5,6 +5,7 @@ pub mod fields;
 mod metrics;
 mod panics;
 
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
@@ -55,11 +56,21 @@ fn is_json(format: LogFormat) -> bool {
     }
 }
 
+/// True if log lines may have codes of colours: they are for people, not for files. `no_color` is the variable `NO_COLOR`
+/// (<https://no-color.org>).
+fn has_colors(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
+    is_terminal && no_color.is_none_or(OsStr::is_empty)
+}
+
 /// Starts logging to standard error. A second call changes nothing.
 pub fn start_logs(config: &LogConfig) {
     let filter = EnvFilter::try_new(&config.level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(true);
+    let colors = has_colors(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colors)
+        .with_target(true);
     let started = if is_json(config.format) {
         builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init()
     } else {
@@ -71,7 +82,26 @@ pub fn start_logs(config: &LogConfig) {
 
 #[cfg(test)]
 mod tests {
-    use super::check_level;
+    use std::ffi::OsStr;
+
+    use super::{check_level, has_colors};
+
+    #[test]
+    fn only_lines_for_a_terminal_have_colors() {
+        for (is_terminal, no_color, expected) in [
+            (true, None, true),
+            (true, Some(""), true),
+            (true, Some("1"), false),
+            (false, None, false),
+            (false, Some(""), false),
+        ] {
+            assert_eq!(
+                has_colors(is_terminal, no_color.map(OsStr::new)),
+                expected,
+                "{is_terminal} {no_color:?}"
+            );
+        }
+    }
 
     #[test]
     fn an_unknown_level_is_refused_with_the_known_ones() {

@@ -59,6 +59,8 @@ pub(crate) struct Attempt {
     cancelled: AtomicBool,
     /// The last event was sent: what follows is no cancellation.
     ended: AtomicBool,
+    /// Its engine or worker closes, and the function will not be called: there is no result, and that is no failure.
+    given_up: AtomicBool,
     /// Called on Python's side when the attempt is cancelled.
     watcher: Mutex<Option<Py<PyAny>>>,
     /// Bytes of text that the worker has not taken yet.
@@ -90,6 +92,12 @@ impl Attempt {
         self.ended.store(true, Ordering::Release);
         let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(watcher);
+    }
+
+    /// Notes that the attempt is not executed, because its engine or worker closes. The worker, which ends soon, waits for it
+    /// until then.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
     }
 
     fn cancel(&self) {
@@ -151,6 +159,9 @@ impl Stream for Events {
             if before > WAITING_BYTES_MAX {
                 self.attempt.fewer.notify_all();
             }
+        }
+        if matches!(polled, Poll::Ready(None)) && self.attempt.given_up.load(Ordering::Acquire) {
+            return Poll::Pending;
         }
         polled
     }

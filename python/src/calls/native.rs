@@ -23,6 +23,11 @@ impl NativeCall {
         Self { call, function, outlet }
     }
 
+    /// Drops the call, because its engine or worker closes.
+    pub(crate) fn give_up(self) {
+        self.outlet.attempt.give_up();
+    }
+
     /// True once the attempt has been cancelled.
     pub(crate) fn is_over(&self) -> bool {
         self.outlet.attempt.is_cancelled()

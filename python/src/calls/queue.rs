@@ -28,10 +28,13 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a call. A closed queue drops it, so that its attempt fails.
+    /// Adds a call. A closed queue gives it up.
     pub(crate) fn put(&self, call: NativeCall) {
         let mut waiting = self.locked();
-        if !waiting.closed {
+        if waiting.closed {
+            drop(waiting);
+            call.give_up();
+        } else {
             waiting.calls.push_back(call);
             self.arrived.notify_one();
         }
@@ -62,7 +65,7 @@ impl Queue {
         let dropped = std::mem::take(&mut waiting.calls);
         self.arrived.notify_all();
         drop(waiting);
-        drop(dropped);
+        dropped.into_iter().for_each(NativeCall::give_up);
     }
 }
 

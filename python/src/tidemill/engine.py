@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Union, cast
 
-from tidemill import _native, _process, _program
+from tidemill import _files, _native, _process, _program
 from tidemill._executors import Executors, Function, default_threads
 from tidemill._loops import Loop, running_loop
 from tidemill._threads import waiting
@@ -140,13 +140,32 @@ class Engine:
 
         Raises `Refused` for a document that is no snapshot.
         """
-        if isinstance(snapshot, str):
-            raise TypeError('a snapshot is bytes, as Run.snapshot returns them, not str; open its file with "rb"')
+        if not isinstance(snapshot, (bytes, bytearray, memoryview)):
+            raise TypeError(
+                "a snapshot is bytes, as Run.snapshot returns them, "
+                f'not {snapshot.__class__.__name__}; open its file with "rb"'
+            )
         return self._begin(lambda native: native.resume(bytes(snapshot)))
 
     def find(self, run_id: str) -> Run:
         """A run of this engine by its id. Raises `Refused` with the code `not_found` if the engine has no such run."""
+        if not isinstance(run_id, str):
+            raise TypeError(f"run_id: a str is needed, not {run_id.__class__.__name__}")
         return self._begin(lambda native: native.find(run_id))
+
+    def upload(
+        self, file: str | os.PathLike[str] | bytes, name: str | None = None, user: str | None = None
+    ) -> dict[str, Any]:
+        """Stores a file, given by its path or as bytes; returns it as inputs, `files` and answers to forms take it.
+
+        Only runs of the same `user` may use it. `name` says what kind of file it is; bytes need one. Raises `Refused`
+        with the code `file_too_large` for a file above the limit of its kind (`scheduler.upload_bytes_max` and others).
+        """
+        own_name, content = _files.read(file)
+        name = _files.text("name", name) or own_name
+        if not name:
+            raise ValueError('name: bytes have no name of a file; give one, such as name="tide.pdf"')
+        return self._started().upload(name, content, _files.text("user", user) or "")
 
     def advance(self, seconds: float) -> None:
         """Moves the clock of the engine ahead, so that a test need not wait for timers and forms."""

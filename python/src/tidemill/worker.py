@@ -28,6 +28,9 @@ __all__ = ["Worker"]
 #: The interval at which a worker that waits looks whether it still runs, in seconds.
 LOOK_SECONDS = 0.2
 
+#: The most permits that the native part can count.
+PERMITS_MAX = 2**32 - 1
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -59,14 +62,13 @@ class Worker:
         if isinstance(queues, str):
             # A text is a sequence too: of queues whose names have one character.
             raise TypeError(f"queues: a list of names is needed, such as [{queues!r}], not a str")
-        if permits is not None and operator.index(permits) < 1:
-            # A worker without permits would take no job, and say nothing.
-            raise ValueError(f"permits must be at least 1, not {permits}")
+        if redis is not None and not isinstance(redis, str):
+            raise TypeError(f"redis: a str is needed, such as 'redis://…', not {redis.__class__.__name__}")
         self._settings = settings
         self._asked = {
             "redis": redis,
-            "queues": None if queues is None else list(queues),
-            "permits": permits,
+            "queues": None if queues is None else _names(queues),
+            "permits": None if permits is None else _permits(permits),
             "tidemill": _program.helper() if tidemill is None else os.fspath(tidemill),
         }
         self._executors = Executors("worker", default_threads(threads))
@@ -244,3 +246,24 @@ class Worker:
             # What it holds goes back to the queues at once.
             self._native.stop(0.0)
         return self._executors.close()
+
+
+def _names(queues: Sequence[str]) -> list[str]:
+    names = list(queues)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"queues: a name is a str, not {name.__class__.__name__}")
+    return names
+
+
+def _permits(permits: int) -> int:
+    try:
+        number = operator.index(permits)
+    except TypeError:
+        raise TypeError(f"permits: a whole number is needed, not {permits.__class__.__name__}") from None
+    if number < 1:
+        # A worker without permits would take no job, and say nothing.
+        raise ValueError(f"permits must be at least 1, not {number}")
+    if number > PERMITS_MAX:
+        raise ValueError(f"permits must be at most {PERMITS_MAX}, not {number}")
+    return number

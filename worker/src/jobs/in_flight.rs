@@ -2,6 +2,7 @@
 //! accepted, the job is lost, or it is returned to its queue. Its permit lives exactly as long.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_common::ids::{EntryId, ExecutionId, NodeId, RunId, ShardId};
@@ -50,7 +51,11 @@ impl HeldJob {
 
 /// The map of held jobs; see the module.
 #[derive(Debug, Default)]
-pub(crate) struct InFlight(Mutex<HashMap<JobPlace, HeldJob>>);
+pub(crate) struct InFlight {
+    held: Mutex<HashMap<JobPlace, HeldJob>>,
+    /// True once the worker was dropped. It changes under the lock of `held`.
+    closed: AtomicBool,
+}
 
 impl InFlight {
     /// Adds a job. An entry with an older delivery count is stopped: this worker took the job over from itself.
@@ -72,7 +77,11 @@ impl InFlight {
             most_suspects: suspect.and_then(most_beside),
             _permit: permit,
         };
-        if let Some(older) = self.lock().insert(place, job) {
+        let mut held = self.lock();
+        // Not held, its task is stopped by `attach`.
+        if !self.closed.load(Ordering::Relaxed)
+            && let Some(older) = held.insert(place, job)
+        {
             older.abort();
         }
     }
@@ -133,6 +142,16 @@ impl InFlight {
         lost.is_some()
     }
 
+    /// Stops and removes all jobs of a worker that was dropped, and takes no more: its read loop may be in the middle of a
+    /// batch.
+    pub(crate) fn close(&self) {
+        let mut held = self.lock();
+        self.closed.store(true, Ordering::Relaxed);
+        let stopped = std::mem::take(&mut *held);
+        drop(held);
+        stopped.values().for_each(HeldJob::abort);
+    }
+
     /// Stops and removes jobs at shutdown: all of them, or only those without a result. Returns the entries to handle
     /// back.
     pub(crate) fn take(&self, with_results: bool) -> HashMap<Stream, Vec<(EntryId, u32)>> {
@@ -182,6 +201,38 @@ impl InFlight {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<JobPlace, HeldJob>> {
         // No code panics while it holds the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_job_that_comes_after_the_end_of_its_worker_is_stopped() {
+        let (held, permits) = (InFlight::default(), Arc::new(Semaphore::new(2)));
+        let place = |entry: u64| JobPlace {
+            shard: ShardId(0),
+            queue: "default".into(),
+            entry: EntryId { major: entry, minor: 0 },
+        };
+        let begin = async |place: &JobPlace| {
+            let permit = permits.clone().acquire_owned().await.expect("there is one");
+            held.insert(place.clone(), 1, None, permit, None);
+            let task = tokio::spawn(std::future::pending::<()>());
+            held.attach(place, 1, task.abort_handle());
+            task
+        };
+        let before = begin(&place(1)).await;
+        assert_eq!(held.len(), 1);
+        held.close();
+        let after = begin(&place(2)).await;
+        for task in [before, after] {
+            assert!(task.await.is_err_and(|error| error.is_cancelled()));
+        }
+        assert_eq!((held.len(), permits.available_permits()), (0, 2));
     }
 }
