@@ -219,17 +219,17 @@ mod tests {
             queue: "default".into(),
             entry: EntryId { major: entry, minor: 0 },
         };
-        let begin = async |place: &JobPlace| {
-            let permit = permits.clone().acquire_owned().await.expect("there is one");
+        let begin = |place: &JobPlace| {
+            let permit = permits.clone().try_acquire_owned().expect("there is one");
             held.insert(place.clone(), 1, None, permit, None);
             let task = tokio::spawn(std::future::pending::<()>());
             held.attach(place, 1, task.abort_handle());
             task
         };
-        let before = begin(&place(1)).await;
+        let before = begin(&place(1));
         assert_eq!(held.len(), 1);
         held.close();
-        let after = begin(&place(2)).await;
+        let after = begin(&place(2));
         for task in [before, after] {
             assert!(task.await.is_err_and(|error| error.is_cancelled()));
         }
