@@ -256,7 +256,7 @@ pub const NODES: &[Transition<NodeStatus>] = &[
         N::Waiting,
         N::Ready,
         by(&[F::Answer, F::PauseExpires, F::Resume, F::Import]),
-        "its job, or its hooks, go on with the answer, or ask again in the imported run",
+        "its job, or its hooks, continue with the answer; in an imported run they ask again",
     ),
     // A node inside a job.
     row(N::Unknown, N::Running, by(&[F::Child]), "a node inside a job begins"),
