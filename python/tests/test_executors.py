@@ -423,22 +423,6 @@ async def test_many_coroutines_wait_at_once() -> None:
     assert most > 30
 
 
-@pytest.mark.parametrize("kind", ["plain", "coroutine"])
-def test_a_failure_with_text_that_is_no_unicode_is_told_and_leaves_the_thread(kind: str) -> None:
-    with Engine(threads=1) as engine:
-
-        def plain(ctx: NodeContext) -> None:
-            raise FileNotFoundError("caf\udce9")
-
-        async def coroutine(ctx: NodeContext) -> None:
-            raise FileNotFoundError("caf\udce9")
-
-        engine.node("tool", provider="acme")({"plain": plain, "coroutine": coroutine}[kind])
-        for _ in range(2):
-            with pytest.raises(RunFailed, match="caf"):
-                engine.run(chain(tool()), {"q": "x"}).result(timeout=30)
-
-
 def test_a_thread_goes_on_when_the_end_of_a_node_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise MemoryError

@@ -24,7 +24,12 @@ SECONDS_MAX = 60
 
 
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
-def test_an_error_whose_text_utf_8_cannot_hold_fails_its_node_and_no_thread(kind: str) -> None:
+def test_an_error_whose_text_utf_8_cannot_hold_fails_its_node_and_no_thread(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Tests that run in parallel send their logs to each other as UTF-8.
+    monkeypatch.setattr(logging.getLogger("tidemill"), "disabled", True)
+
     def function(ctx: NodeContext) -> None:
         raise ValueError("name \udc80")
 
