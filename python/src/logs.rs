@@ -23,7 +23,7 @@ pub(crate) fn start(config: Option<&LogConfig>) {
     }
 }
 
-/// What an embedded engine writes if nobody asks for more.
+/// What an embedded engine writes unless the program asks for more.
 fn quiet() -> LogConfig {
     let variable = |name: &str| std::env::var(name).ok();
     let level = variable("TIDEMILL_LOG_LEVEL").filter(|level| telemetry::check_level(level).is_ok());

@@ -276,7 +276,7 @@ def test_threads_end_with_their_engine(tmp_path: Path) -> None:
     assert text.strip() == "True"
 
 
-def test_an_engine_that_nobody_holds_ends_its_threads() -> None:
+def test_an_engine_that_the_program_no_longer_holds_ends_its_threads() -> None:
     text = said("""
         import gc
         def threads():

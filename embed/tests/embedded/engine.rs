@@ -79,7 +79,7 @@ async fn the_result_of_a_run_is_its_outcome_or_its_pauses() {
     let pause = pauses[0]["pause_id"].as_str().expect("a pause has an id");
     run.answer(pause, &json!({"input": 3})).await.expect("the answer fits");
     let Outcome::Succeeded { outputs, .. } = run.result().await.expect("it ends") else {
-        panic!("the answered pause is told again")
+        panic!("the result is the pause that was answered")
     };
     assert_eq!(outputs["given"], "3");
     engine.stop().await;

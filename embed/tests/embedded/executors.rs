@@ -16,7 +16,7 @@ struct Loud;
 impl NodeExecutor for Loud {
     fn execute(&self, call: NodeCall) -> BoxStream<'static, NodeEvent> {
         let event = match call.inputs["name"].as_str() {
-            Some("nobody") => NodeEvent::Failed { class: "NoName".into(), message: "give a name".into() },
+            Some("unnamed") => NodeEvent::Failed { class: "NoName".into(), message: "give a name".into() },
             name => {
                 let text = format!("{} SAYS {}", call.node_type, name.unwrap_or_default().to_uppercase());
                 let outputs = json!({"output": text}).as_object().cloned().unwrap_or_default();
@@ -39,7 +39,7 @@ async fn a_pure_node_is_executed_by_the_host_that_registered_for_it() {
         };
         assert_eq!(outputs["text"], "template-transform SAYS ADA");
 
-        let run = engine.run(GREET, Inputs::new().input("name", "nobody")).await.expect("the run starts");
+        let run = engine.run(GREET, Inputs::new().input("name", "unnamed")).await.expect("the run starts");
         let Outcome::Failed { error } = run.result().await.expect("it ends") else { panic!("it succeeds") };
         assert!(error.contains("give a name"), "{error}");
         engine.stop().await;

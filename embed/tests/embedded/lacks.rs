@@ -22,7 +22,7 @@ workflow:
 
 /// Runs in a process of its own, because its environment has no `PATH`.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the test below starts it"]
+#[ignore = "runs in a process without PATH, which `an_engine_says_which_nodes_it_cannot_run…` starts"]
 async fn without_the_tidemill_program_code_nodes_fail_with_the_reason() {
     let engine = engine().await;
     let types: Vec<_> = engine.lacks().iter().map(|lack| lack.node_type).collect();

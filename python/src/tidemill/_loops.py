@@ -29,7 +29,7 @@ class OwnLoop:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        # The end of an engine that nobody holds comes at any time, also on a thread that has the lock.
+        # An engine that the program no longer holds ends at any time, also on a thread that has the lock.
         self._lock = threading.RLock()
         self._loop: Loop | None = None
         self._thread: threading.Thread | None = None
@@ -103,7 +103,7 @@ class Loops:
 
     def _pass_on(self, loop: Loop | None, call: NativeCall) -> None:
         if loop is None and self._last is not None and self._last.is_running():
-            # Not one that has stopped: nobody may ever run it again.
+            # Not one that has stopped: it may never run again.
             loop = self._last
         if loop is not None:
             try:

@@ -38,7 +38,7 @@ class Threads:
         self._run = run
         self._limit = limit
         self._name = name
-        # The end of an engine that nobody holds comes at any time, also on a thread that has the lock.
+        # An engine that the program no longer holds ends at any time, also on a thread that has the lock.
         self._lock = threading.RLock()
         self._threads: list[threading.Thread] = []
         self._started = 0

@@ -57,7 +57,7 @@ impl Questions<'_> {
         }
         let schema = schema.unwrap_or(Json::Null);
         if let Some(reason) = wrong_schema(&schema) {
-            // The run would wait for an answer that nobody can give.
+            // No answer would fit, so the run would wait for ever.
             let message = format!("the schema of a question of node {} is invalid: {reason}", self.node.id);
             return Err(NodeFailure::new(WRONG_SCHEMA, message));
         }

@@ -20,7 +20,7 @@ pub(super) enum Then {
     Leave,
 }
 
-/// Where a run lives. That decides how it goes on when nobody answers here.
+/// The place of a run. It decides how the run continues when the person at this terminal does not answer.
 #[derive(Debug)]
 pub(super) enum Home {
     /// In the Redis of a fleet, where other commands reach it.
