@@ -16,6 +16,8 @@ pub(crate) struct Wanted {
     pub(crate) need: Need,
     /// Absent when the node's graph is not known.
     pub(crate) node: Option<NodeNames>,
+    /// The program around this worker executes the node, so the need is beside it: another program does not meet it.
+    pub(crate) is_hosted_here: bool,
 }
 
 /// The names under which a program can register an executor for a node, besides its queue.
@@ -47,8 +49,14 @@ pub(crate) fn able<'a>(
     key: Option<&str>,
 ) -> Vec<&'a str> {
     let does = |about: &AboutWorker| {
-        let is_hosted = wanted.node.as_ref().is_some_and(|node| executes(&about.hosted, node, queue));
-        is_hosted || can(about, &wanted.need, key)
+        let node = wanted.node.as_ref();
+        let is_hosted = node.is_some_and(|node| executes(&about.hosted, node, queue));
+        if !wanted.is_hosted_here {
+            return is_hosted || can(about, &wanted.need, key);
+        }
+        // Otherwise two workers, each of which has what the other one lacks, would leave the job to each other for ever.
+        let lacks_tool = node.is_some_and(|node| has_missed_tool(about, node));
+        can(about, &wanted.need, key) && (is_hosted || !lacks_tool)
     };
     let is_able = |worker: &&LiveWorker| {
         worker.name != me
@@ -65,6 +73,15 @@ fn executes(hosted: &HostedAbility, node: &NodeNames, queue: &str) -> bool {
         || node.tool.iter().flatten().any(|provider| has(&hosted.tools, provider))
         || has(&hosted.types, node.kind)
         || has(&hosted.queues, queue)
+}
+
+/// Returns true if a job has shown that a worker lacks the tool of the node.
+fn has_missed_tool(about: &AboutWorker, node: &NodeNames) -> bool {
+    let is_of_node = |name: &String| node.tool.iter().flatten().any(|known| known == name);
+    about.missing.iter().any(|missing| {
+        let Need::Tool { provider, also, .. } = &missing.need else { return false };
+        missing.asked_at.is_some() && (is_of_node(provider) || is_of_node(also))
+    })
 }
 
 /// Returns true if a worker with this record can meet the need. `key` is the fingerprint of a key that does not open
@@ -210,6 +227,41 @@ mod tests {
     }
 
     #[test]
+    fn workers_that_lack_what_each_other_have_do_not_leave_a_job_to_each_other() {
+        let node = NodeNames { id: "n".into(), kind: "tool", tool: Some(["acme".into(), "Acme".into()]) };
+        let hosts = || HostedAbility { tools: vec!["acme".into()], ..HostedAbility::default() };
+        let missed = |name: &str| Missing {
+            need: Need::Tool { kind: "builtin".into(), provider: name.into(), also: String::new() },
+            reason: String::new(),
+            asked_at: Some(1),
+        };
+        let keyless = || AboutWorker { providers: Vec::new(), ..full() };
+        for (name, is_hosted_here, other, expected) in [
+            ("it hosts the node", false, AboutWorker { hosted: hosts(), ..keyless() }, true),
+            (
+                "it hosts the node and lacks the model, too",
+                true,
+                AboutWorker { hosted: hosts(), ..keyless() },
+                false,
+            ),
+            ("it hosts the node and has the model", true, AboutWorker { hosted: hosts(), ..full() }, true),
+            ("it has the model, and may have the tool", true, full(), true),
+            ("it has missed the tool", true, AboutWorker { missing: vec![missed("Acme")], ..full() }, false),
+            ("it has missed another tool", true, AboutWorker { missing: vec![missed("x")], ..full() }, true),
+        ] {
+            let (node, need) = (Some(node.clone()), model("openai", "m"));
+            let other = LiveWorker {
+                name: "other".into(),
+                seen_at: Timestamp::from_millis(0),
+                held: None,
+                about: Some(Arc::new(other)),
+            };
+            let wanted = Wanted { need, node, is_hosted_here };
+            assert_eq!(!able(&[other], "me", "default", &wanted, None).is_empty(), expected, "{name}");
+        }
+    }
+
+    #[test]
     fn only_other_workers_that_serve_the_queue_count() {
         let worker = |name: &str, about: Option<AboutWorker>| LiveWorker {
             name: name.into(),
@@ -225,7 +277,7 @@ mod tests {
             worker("empty", Some(AboutWorker { queues: vec!["default".into()], ..AboutWorker::default() })),
             worker("older", None),
         ];
-        let wanted = Wanted { need: model("openai", "m"), node: None };
+        let wanted = Wanted { need: model("openai", "m"), node: None, is_hosted_here: false };
         let found = |queue: &str| able(&workers, "me", queue, &wanted, None);
         assert_eq!(found("default"), ["able"]);
         assert_eq!(found("gpu"), ["elsewhere"]);

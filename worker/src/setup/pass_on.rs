@@ -31,7 +31,7 @@ pub(crate) async fn failure_is_for_another(
     // Others must read what is missing here before they get the job.
     let of = (&*core.consumer, core.settings.lease.saturating_mul(3), core.in_flight.len());
     let is_noted = !core.setup.is_changed() || core.setup.write(&*core.jobs, of).await.is_ok();
-    if is_noted && others_can(core, &handle.place.queue, &wanted(node, &need)).await {
+    if is_noted && others_can(core, &handle.place.queue, &wanted(core, node, &need)).await {
         return true;
     }
     failure.lacks = None;
@@ -45,8 +45,9 @@ pub(crate) async fn failure_is_for_another(
     false
 }
 
-fn wanted(node: Option<&Node>, need: &Need) -> Wanted {
-    Wanted { need: need.clone(), node: node.map(NodeNames::of) }
+fn wanted(core: &Core, node: Option<&Node>, need: &Need) -> Wanted {
+    let is_hosted_here = node.is_some_and(|node| core.hosts.takes(node));
+    Wanted { need: need.clone(), node: node.map(NodeNames::of), is_hosted_here }
 }
 
 /// Returns true if another living worker of the queue can do the job.
@@ -61,7 +62,7 @@ pub(crate) async fn pass(handle: &JobHandle, node: Option<&Node>, failure: Optio
     let core = &handle.core;
     let (place, number) = (&handle.place, handle.number);
     if let Some(need) = failure.and_then(|failure| failure.lacks.as_deref()) {
-        let is_first = core.setup.remember(place, wanted(node, need));
+        let is_first = core.setup.remember(place, wanted(core, node, need));
         if is_first {
             tracing::warn!(run = %handle.run, node = %handle.name.node, missing = %need, worker = %core.consumer,
                 "this worker cannot do the job and hands it back to others that can");

@@ -81,7 +81,7 @@ async fn a_job_that_was_handed_back_is_left_to_others_while_they_can_do_it() {
     let (setup, store) = (Setup::new(None), MemoryStore::new(Arc::new(SystemClock)));
     let (shard, entry) = (tidemill_common::ids::ShardId(0), tidemill_common::ids::EntryId::new(1, 0));
     let place = JobPlace { shard, queue: "default".into(), entry };
-    let wanted = || decide::Wanted { need: provider(), node: None };
+    let wanted = || decide::Wanted { need: provider(), node: None, is_hosted_here: false };
     assert!(setup.remember(&place, wanted()), "the first time");
     assert!(!setup.remember(&place, wanted()), "the second time");
     assert!(setup.has_passed(&place) && !setup.is_for_others("me", &place), "no other worker is known");
