@@ -28,7 +28,7 @@ use crate::helper::{self, Helper};
 use crate::inputs::Inputs;
 use crate::lack::{self, Lack};
 use crate::run::Run;
-use crate::snapshot;
+use crate::snapshot::check_snapshot;
 
 /// The number of shards. Each has a loop; one process needs no more than its cores.
 const SHARDS: u16 = 2;
@@ -147,7 +147,7 @@ impl Engine {
     /// # Errors
     /// [`EmbedError::Refused`] for a document that is no snapshot.
     pub async fn resume_bytes(&self, snapshot: &[u8]) -> Result<Run, EmbedError> {
-        snapshot::check(snapshot)?;
+        check_snapshot(snapshot)?;
         let answer = self.api.bytes(Method::POST, "/api/v1/runs/import", snapshot.to_vec()).await?;
         self.started(read(&answer)?)
     }

@@ -60,5 +60,6 @@ pub use events::{Event, EventStream};
 pub use inputs::Inputs;
 pub use lack::Lack;
 pub use run::{Outcome, Run};
+pub use snapshot::check_snapshot;
 /// Node executors of the host.
 pub use tidemill_worker::host;

@@ -5,11 +5,12 @@ use serde_json::value::RawValue;
 
 use crate::error::EmbedError;
 
-/// Checks that a text may be a snapshot: a JSON object, complete.
+/// Checks that a text may be the snapshot of a run: a JSON object, complete. [`Engine::resume_bytes`](crate::Engine::resume_bytes)
+/// does so itself.
 ///
 /// # Errors
 /// [`EmbedError::Refused`] with `bad_request` for a text that is cut, or is something else.
-pub(crate) fn check(snapshot: &[u8]) -> Result<(), EmbedError> {
+pub fn check_snapshot(snapshot: &[u8]) -> Result<(), EmbedError> {
     let refused = |reason: String| EmbedError::Refused {
         code: "bad_request".into(),
         message: format!("the snapshot cannot be read: {reason}"),
@@ -37,12 +38,12 @@ mod tests {
             (b"[1]", "it is not a JSON object"),
             (b"{\"a\": \"\xff\"}", "it is not UTF-8"),
         ] {
-            let refused = check(text).expect_err("it is refused").to_string();
+            let refused = check_snapshot(text).expect_err("it is refused").to_string();
             assert!(
                 refused.starts_with("the snapshot cannot be read: ") && refused.contains(said),
                 "{refused}"
             );
         }
-        assert!(check(b" {\"run\": {}}\n").is_ok());
+        assert!(check_snapshot(b" {\"run\": {}}\n").is_ok());
     }
 }

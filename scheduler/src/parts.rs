@@ -12,7 +12,6 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tidemill_common::config::Config;
 use tidemill_common::files;
 use tidemill_common::store::Runs;
-use tidemill_common::workflows::OnWorker;
 use tokio::sync::{Notify, watch};
 
 use crate::api::ApiState;
@@ -65,21 +64,7 @@ impl Parts {
         stores: Stores,
         metrics: PrometheusHandle,
     ) -> Result<Self, StartError> {
-        Self::start_hosting(config, stores, metrics, None).await
-    }
-
-    /// As [`Self::start`], for a program with node executors of its own: `on_worker` returns true for the nodes that
-    /// they take, so that those are not evaluated here.
-    ///
-    /// # Errors
-    /// As [`Self::start`].
-    pub async fn start_hosting(
-        config: &Config,
-        stores: Stores,
-        metrics: PrometheusHandle,
-        on_worker: Option<OnWorker>,
-    ) -> Result<Self, StartError> {
-        let workflows = Workflows::new(config, config.scheduler.sealing_key()).with_on_worker(on_worker);
+        let workflows = Workflows::new(config, config.scheduler.sealing_key());
         Self::start_with(config, stores, metrics, workflows).await
     }
 

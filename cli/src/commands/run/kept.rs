@@ -5,6 +5,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use tidemill_embed::{EmbedError, check_snapshot};
+
 use crate::client::{Client, ClientError};
 use crate::console::Console;
 use crate::error::Error;
@@ -68,9 +70,15 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 /// Reads a snapshot.
 ///
 /// # Errors
-/// The file cannot be read.
+/// The file cannot be read, or it is something else.
 pub(super) fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|error| Error::Usage(format!("cannot read {}: {error}", path.display())))
+    let wrong = |reason: String| Error::Usage(format!("--resume {}: {reason}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    match check_snapshot(text.as_bytes()) {
+        Err(EmbedError::Refused { message, .. }) => Err(wrong(message)),
+        Err(error) => Err(wrong(error.to_string())),
+        Ok(()) => Ok(text),
+    }
 }
 
 #[cfg(test)]
@@ -82,7 +90,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run.json");
-        for text in ["one", "two"] {
+        for text in ["{\"a\": 1}", "{\"b\": 2}"] {
             write(&path, text).expect("it is written");
             assert_eq!(read(&path).expect("it is read"), text);
         }
@@ -92,6 +100,9 @@ mod tests {
             let refused = Keep::at(wrong.into()).expect_err("it is no place for a file");
             assert!(refused.to_string().contains(&wrong.display().to_string()), "{refused}");
         }
+        fs::write(&path, "kind: app").expect("it is written");
+        let refused = read(&path).expect_err("a workflow is no snapshot").to_string();
+        assert!(refused.contains("run.json: the snapshot cannot be read: it is not JSON"), "{refused}");
         assert!(Keep::at(path).is_ok() && Keep::at("run.json".into()).is_ok());
         let refused = write(Path::new("/nowhere/run.json"), "x").expect_err("no such folder");
         assert!(refused.to_string().contains("/nowhere/run.json"), "{refused}");
