@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use http_body_util::BodyExt;
 use serde_json::Value as Json;
+use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
 use tidemill_scheduler::api::native::events;
 use tidemill_scheduler::api::{ApiState, router};
@@ -37,6 +38,13 @@ impl Api {
             diagnostics: Vec::new(),
         })?;
         Ok(values.boxed())
+    }
+
+    /// The time when a run last continued after a pause, in milliseconds since 1970 as in its events.
+    pub(crate) async fn resumed_at(&self, run: RunId) -> Result<Option<i64>, EmbedError> {
+        let fields = self.state.store.run_fields(run).await?.unwrap_or_default();
+        let micros = fields.get("resumed_at").and_then(|micros| micros.parse().ok());
+        Ok(micros.map(|micros| Timestamp::from_micros(micros).millis()))
     }
 
     pub(crate) fn router(&self) -> Router {

@@ -26,7 +26,7 @@ pub struct Run {
     id: String,
     conversation: Option<String>,
     hold: Hold,
-    /// A command to resume was accepted, and [`Self::result`] has not seen its effect.
+    /// A command to resume was accepted, and [`Self::result`] has not waited for its effect.
     is_resumed: Arc<AtomicBool>,
 }
 
@@ -91,12 +91,17 @@ impl Run {
     /// run has ended.
     pub async fn result(&self) -> Result<Outcome, EmbedError> {
         let mut events = self.events().await?;
+        let mut started_at = None;
         let mut next = events.next().await?;
         while let Some(event) = next {
             if let Some(outcome) = ended(&event) {
                 return Ok(outcome);
             }
+            if event.kind == kind::GRAPH_RUN_STARTED {
+                started_at = event.raw["ts"].as_i64();
+            }
             next = if event.kind == kind::GRAPH_RUN_PAUSED
+                && !self.has_continued(started_at).await?
                 && let Some(pauses) = self.waits(&event).await?
             {
                 match self.after_resume(&mut events, pauses.is_empty()).await? {
@@ -114,6 +119,12 @@ impl Run {
         })
     }
 
+    /// Returns true if the run has continued after the start that its events have shown so far. A pause that follows this
+    /// start is then over.
+    async fn has_continued(&self, started_at: Option<i64>) -> Result<bool, EmbedError> {
+        Ok(self.api.resumed_at(self.hold.run()).await? > started_at)
+    }
+
     /// The pauses for which the run still waits after this event; `None` if it goes on. An answer or a command may have come
     /// since: it is accepted before the run continues.
     async fn waits(&self, event: &Event) -> Result<Option<Vec<Json>>, EmbedError> {
@@ -129,7 +140,7 @@ impl Run {
     }
 
     /// The next event of a run that a command has paused, if a command to resume was accepted and takes effect soon. `None`
-    /// if the run waits: also when the command took effect before this pause.
+    /// if the run waits.
     async fn after_resume(
         &self,
         events: &mut EventStream,
