@@ -214,14 +214,21 @@ impl Redis {
         said
     }
 
+    async fn connection(&self) -> redis::aio::MultiplexedConnection {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("an address");
+        // The library waits for one second only, which is too short beside builds.
+        let patient = redis::AsyncConnectionConfig::new();
+        let patient = patient.set_connection_timeout(Some(LONG)).set_response_timeout(Some(LONG));
+        let opened = client.get_multiplexed_async_connection_with_config(&patient).await;
+        opened.expect("a server that answers takes connections")
+    }
+
     /// Sends a command and returns the reply.
     ///
     /// # Panics
     /// When it fails.
     pub async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("an address");
-        let mut connection =
-            client.get_multiplexed_async_connection().await.expect("a server that answers takes connections");
+        let mut connection = self.connection().await;
         let mut command = redis::cmd(words[0]);
         command.arg(&words[1..]);
         command.query_async(&mut connection).await.unwrap_or_else(|e| panic!("{words:?}: {e}"))
@@ -233,9 +240,7 @@ impl Redis {
     /// When Redis does not answer, or a key has an unknown type.
     pub async fn everything(&self) -> Vec<Entry> {
         let keys: Vec<String> = self.ask(&["KEYS", "*"]).await;
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("an address");
-        let connection = client.get_multiplexed_async_connection().await;
-        let mut connection = connection.expect("a server that answers takes connections");
+        let mut connection = self.connection().await;
         let mut all = Vec::new();
         for key in keys {
             let ty: String =
