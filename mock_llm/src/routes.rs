@@ -122,8 +122,8 @@ pub(super) fn object(protocol: Protocol, body: &Bytes) -> Result<Json, MockRespo
     }
 }
 
-pub(super) async fn serve(served: Served, resets: Resets) -> Response {
-    pause(served.delay).await;
+pub(super) async fn serve(mut served: Served, resets: Resets) -> Response {
+    served.due().await;
     let mut response = respond(served.answer, resets);
     for (name, value) in served.headers {
         // The names and values were checked when the rules were read.

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::log::Log;
 use super::protocols::Protocol;
 use super::reply::{self, MockResponse};
-use super::routes::routes;
+use super::routes::{pause, routes};
 use super::rules::{Rule, Rules};
 use super::socket::{MockListener, Resets};
 use super::{friendly, matching, protocols};
@@ -28,19 +28,25 @@ pub struct MockLlm {
     pub(super) rules: Rules,
     /// Number of uses of each rule.
     calls: Vec<AtomicU64>,
+    /// True while answers are held back.
+    held: watch::Sender<bool>,
     pub(super) log: Log,
 }
 
 /// An answer with its delay and headers.
 pub(super) struct Served {
     pub(super) delay: Duration,
+    pub(super) held: watch::Receiver<bool>,
     pub(super) headers: Vec<(String, String)>,
     pub(super) answer: MockResponse,
 }
 
 impl Served {
-    fn of(rule: &Rule, answer: MockResponse) -> Self {
-        Self { delay: Duration::from_millis(rule.delay_ms), headers: rule.headers.clone(), answer }
+    /// Waits until the answer is due: for its delay, then while the mock holds its answers back.
+    pub(super) async fn due(&mut self) {
+        pause(self.delay).await;
+        // An error means that the mock is gone; then nothing is held back.
+        let _ = self.held.wait_for(|held| !held).await;
     }
 }
 
@@ -56,7 +62,7 @@ impl MockLlm {
             Rules::Friendly => Vec::new(),
             Rules::List(list) => list.iter().map(|_| AtomicU64::new(0)).collect(),
         };
-        let mock = Arc::new(Self { rules, calls, log: Log::default() });
+        let mock = Arc::new(Self { rules, calls, held: watch::Sender::new(false), log: Log::default() });
         let (stop, stopped) = oneshot::channel::<()>();
         let app = routes(mock.clone());
         let server = tokio::spawn(async move {
@@ -74,13 +80,13 @@ impl MockLlm {
     pub(super) fn chat(&self, protocol: Protocol, body: &Json) -> Served {
         if matches!(self.rules, Rules::Friendly) {
             let rule = friendly::rule(body);
-            return Served::of(&rule, reply::answer(protocol, &rule, 1, body));
+            return self.served(&rule, reply::answer(protocol, &rule, 1, body));
         }
         match self.called(body) {
-            Some((rule, call)) => Served::of(rule, reply::answer(protocol, rule, call, body)),
+            Some((rule, call)) => self.served(rule, reply::answer(protocol, rule, call, body)),
             None => {
                 let answer = MockResponse::refusal(protocol, 404, "no mock rule matches");
-                Served { delay: Duration::ZERO, headers: Vec::new(), answer }
+                self.at_once(answer)
             }
         }
     }
@@ -96,9 +102,18 @@ impl MockLlm {
         let heard = serde_json::json!({"model": body["model"], "messages": [message]});
         let answer = MockResponse::Whole { status: 200, body: answer };
         match self.called(&heard) {
-            Some((rule, call)) => Served::of(rule, reply::failure(protocol, rule, call).unwrap_or(answer)),
-            None => Served { delay: Duration::ZERO, headers: Vec::new(), answer },
+            Some((rule, call)) => self.served(rule, reply::failure(protocol, rule, call).unwrap_or(answer)),
+            None => self.at_once(answer),
         }
+    }
+
+    fn served(&self, rule: &Rule, answer: MockResponse) -> Served {
+        let delay = Duration::from_millis(rule.delay_ms);
+        Served { delay, headers: rule.headers.clone(), ..self.at_once(answer) }
+    }
+
+    fn at_once(&self, answer: MockResponse) -> Served {
+        Served { delay: Duration::ZERO, held: self.held.subscribe(), headers: Vec::new(), answer }
     }
 
     /// Returns the rule for a request and the number of this call of it, from 1.
@@ -142,6 +157,11 @@ impl Running {
     /// Returns the requests so far and removes them.
     pub fn take_requests(&self) -> Vec<Json> {
         self.mock.log.take()
+    }
+
+    /// Holds back all answers from now on, or lets those that are held and all later ones go. Requests are logged meanwhile.
+    pub fn hold(&self, held: bool) {
+        self.mock.held.send_replace(held);
     }
 
     /// Accepts no more requests, and ends when the answers in flight are sent or after a second.

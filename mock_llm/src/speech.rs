@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 use super::protocols::Protocol;
 use super::reply::MockResponse;
-use super::routes::{object, pause, respond, serve};
+use super::routes::{object, respond, serve};
 use super::server::{MockLlm, Served};
 use super::socket::Resets;
 
@@ -62,11 +62,11 @@ pub(super) async fn speech(
     let said = json!([{"role": "user", "content": body["input"]}]);
     let asked = json!({"model": body["model"], "messages": said, "voice": body["voice"]});
     mock.log.add("POST", uri.path(), &asked);
-    let served = mock.compute(Protocol::OpenAi, &body, Json::Null);
+    let mut served = mock.compute(Protocol::OpenAi, &body, Json::Null);
     if !matches!(served.answer, MockResponse::Whole { status: 200, .. }) {
         return serve(served, resets).await;
     }
-    pause(served.delay).await;
+    served.due().await;
     let mut response = Response::new(Body::from(silence()));
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("audio/mpeg"));
     response

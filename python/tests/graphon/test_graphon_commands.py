@@ -52,12 +52,14 @@ class Model:
 
     def __init__(self) -> None:
         self.engine = tidemill.Engine({})
+        self.waits = threading.Event()
         self.go_on = threading.Event()
         self.cancelled = threading.Event()
         self.engine.node("llm")(self._answer)
 
     def _answer(self, ctx: tidemill.NodeContext) -> Iterator[str]:
         yield "Hello "
+        self.waits.set()
         while not self.go_on.wait(0.01):
             if ctx.cancelled:
                 self.cancelled.set()
@@ -77,11 +79,14 @@ def model() -> Iterator[Model]:
 def test_a_run_is_aborted_while_a_node_works(model: Model) -> None:
     channel = InMemoryChannel()
     engine = loads(MODEL, start_inputs={"q": "Ada"}, command_channel=channel)
-    events = []
-    for event in engine.run():
-        events.append(event)
-        if _is_start(event, "say"):
-            threading.Thread(target=channel.send_command, args=[AbortCommand(reason="enough")]).start()
+
+    # A job that is aborted before its worker takes it never calls the model.
+    def abort_when_the_model_waits() -> None:
+        if model.waits.wait(SECONDS_MAX):
+            channel.send_command(AbortCommand(reason="enough"))
+
+    threading.Thread(target=abort_when_the_model_waits).start()
+    events = list(engine.run())
     assert isinstance(events[-1], GraphRunAbortedEvent)
     assert events[-1].reason == "Aborted: enough"
     assert model.cancelled.wait(SECONDS_MAX)

@@ -167,6 +167,16 @@ async fn a_file_that_a_run_hands_to_a_workflow_tool_is_read_there() {
     }
 }
 
+/// A workflow that reads the text of its file.
+fn look() -> Json {
+    let nodes = json!([start(json!([file_field()])), read("start", "f", false), end(["read", "text"])]);
+    let edges = json!([{"source": "start", "target": "read"}, {"source": "read", "target": "end"}]);
+    json!({
+        "kind": "app", "version": "0.6.0", "app": {"mode": "workflow", "name": "Look"},
+        "workflow": {"features": {}, "graph": {"nodes": nodes, "edges": edges}},
+    })
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_may_hand_a_file_of_any_run_to_another() {
     let model = llm::rules(json!([{"match": {}, "reply": "seen"}])).await;
@@ -175,13 +185,7 @@ async fn the_operator_may_hand_a_file_of_any_run_to_another() {
     let done = run(&app, "ann", json!({"f": uploaded(&app, "ann", "tide.txt").await})).await;
     let mut object = done.body["data"]["outputs"]["f"].clone();
     object["url"] = Json::Null;
-    let nodes = json!([start(json!([file_field()])), read("start", "f", false), end(["read", "text"])]);
-    let edges = json!([{"source": "start", "target": "read"}, {"source": "read", "target": "end"}]);
-    let document = json!({
-        "kind": "app", "version": "0.6.0", "app": {"mode": "workflow", "name": "Look"},
-        "workflow": {"features": {}, "graph": {"nodes": nodes, "edges": edges}},
-    });
-    let submitted = json!({"workflow": document.to_string(), "inputs": {"f": object}, "user": "operator"});
+    let submitted = json!({"workflow": look().to_string(), "inputs": {"f": object}, "user": "operator"});
     let ended = system.client.ended(&system.client.submit(&submitted).await).await;
     assert_eq!(ended["outputs"]["text"], "High water at seven.", "{ended:#}");
 }
@@ -194,15 +198,9 @@ async fn an_imported_run_reads_the_files_that_were_handed_to_the_exported_one() 
     let done = run(&app, "ann", json!({"f": uploaded(&app, "ann", "tide.txt").await})).await;
     let mut object = done.body["data"]["outputs"]["f"].clone();
     object["url"] = Json::Null;
-    let nodes = json!([start(json!([file_field()])), read("start", "f", false), end(["read", "text"])]);
-    let edges = json!([{"source": "start", "target": "read"}, {"source": "read", "target": "end"}]);
-    let document = json!({
-        "kind": "app", "version": "0.6.0", "app": {"mode": "workflow", "name": "Look"},
-        "workflow": {"features": {}, "graph": {"nodes": nodes, "edges": edges}},
-    });
     let client = &system.client;
     let submitted = json!({
-        "workflow": document.to_string(), "inputs": {"f": object}, "user": "operator",
+        "workflow": look().to_string(), "inputs": {"f": object}, "user": "operator",
         "commands": [{"after": "start", "command": "pause"}],
     });
     let exported = client.submit(&submitted).await;
