@@ -88,7 +88,12 @@ async fn a_frozen_scheduler_leaves_inboxes_that_do_not_move() {
         Cluster::start(&[("scheduler.shards", "1"), ("scheduler.shard_lease_ms", "120000")], None).await;
     let (frozen, other) = (cluster.scheduler().await, cluster.worker().await);
     let lives = cluster.scheduler().await;
-    let owner = cluster.redis.cli(&["GET", "tm:{0}:owner"]);
+    let mut owner = String::new();
+    until("the shard to have an owner", LONG, async || {
+        owner = cluster.redis.cli(&["GET", "tm:{0}:owner"]);
+        if owner.is_empty() { Err(owner.clone()) } else { Ok(()) }
+    })
+    .await;
     let (owner, client) =
         if owner == frozen.id { (&frozen, lives.client()) } else { (&lives, frozen.client()) };
     owner.process.freeze();
