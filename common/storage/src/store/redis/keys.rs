@@ -38,7 +38,8 @@ impl Keys {
     /// and has the namespace's tag on a cluster.
     pub fn tag_of<'a>(&'a self, key: &'a str) -> &'a str {
         let rest = key.strip_prefix(self.namespace.as_str()).and_then(|rest| rest.strip_prefix(':'));
-        let tag = |rest: &'a str| Some(rest.strip_prefix('{')?.split_once('}')?.0).filter(|tag| !tag.is_empty());
+        let tag =
+            |rest: &'a str| Some(rest.strip_prefix('{')?.split_once('}')?.0).filter(|tag| !tag.is_empty());
         let own = |rest: &'a str| {
             let of_family = OWN_TAGS.iter().find_map(|family| rest.strip_prefix(family));
             tag(of_family.unwrap_or(rest))

@@ -10,15 +10,16 @@ pub(in crate::store::redis) fn keys_of<'a>(words: &[&'a [u8]]) -> Vec<&'a [u8]> 
     };
     let from = |first: usize, count: usize| words.iter().skip(first).take(count).copied().collect();
     match name.as_slice() {
-        b"PING" | b"ECHO" | b"TIME" | b"INFO" | b"CONFIG" | b"CLIENT" | b"SCRIPT" | b"SCAN" | b"AUTH" | b"SELECT"
-        | b"MULTI" | b"EXEC" | b"ASKING" | b"CLUSTER" | b"ROLE" | b"PUBLISH" => Vec::new(),
+        b"PING" | b"ECHO" | b"TIME" | b"INFO" | b"CONFIG" | b"CLIENT" | b"SCRIPT" | b"SCAN" | b"AUTH"
+        | b"SELECT" | b"MULTI" | b"EXEC" | b"ASKING" | b"CLUSTER" | b"ROLE" | b"PUBLISH" => Vec::new(),
         b"DEL" | b"UNLINK" | b"WATCH" | b"EXISTS" => from(1, usize::MAX),
         b"COPY" => from(1, 2),
         b"EVAL" | b"EVALSHA" => from(3, number(2)),
         b"XINFO" | b"XGROUP" => from(2, 1),
         b"XREAD" | b"XREADGROUP" => {
             // The same number of entry ids follows the keys.
-            let first = words.iter().position(|word| word.eq_ignore_ascii_case(b"STREAMS")).map_or(0, |at| at + 1);
+            let first =
+                words.iter().position(|word| word.eq_ignore_ascii_case(b"STREAMS")).map_or(0, |at| at + 1);
             from(first, words.len().saturating_sub(first) / 2)
         }
         _ => from(1, 1),
@@ -47,7 +48,8 @@ mod tests {
             ("", ""),
         ] {
             let words: Vec<&[u8]> = command.split_whitespace().map(str::as_bytes).collect();
-            let found: Vec<&str> = keys_of(&words).iter().filter_map(|key| str::from_utf8(key).ok()).collect();
+            let found: Vec<&str> =
+                keys_of(&words).iter().filter_map(|key| str::from_utf8(key).ok()).collect();
             assert_eq!(found.join(" "), keys, "{command}");
         }
     }
