@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use redis::RedisError;
 
 use super::RedisStore;
-use super::connection::{Connector, is_read_only};
+use super::connection::{Connector, is_read_only, one_slot};
 use super::keys::{Keys, RunKeys};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Reply, Request, Word, error_of};
 use crate::store::{Claim, Commit, CommitError, Owner, StoreError};
@@ -349,6 +349,9 @@ impl Owner for RedisOwner {
         let mut request = std::mem::take(&mut self.request);
         request.clear();
         self.write(&mut request, commit);
+        if one_slot::IS_CHECKED {
+            one_slot::check_request(&self.keys, DOING, &request);
+        }
         let answer = self.line.ask(&request, Duration::ZERO).await;
         let fence = |commit| Fence { epoch: self.claim.epoch, holder: &self.holder, commit };
         let done = match answer {

@@ -1,6 +1,8 @@
 //! All key names, and the only place that builds them. `docs/redis.md` has a row for each.
 //!
-//! `{n}` is the shard's hash tag: one commit touches one slot, so the same code also runs on a cluster.
+//! `{n}` is the shard's hash tag: one commit touches one slot, so the same code also runs on a cluster. There the keys
+//! of the namespace have a tag too (`{tm}:meta`), so that transactions over them stay in one slot. On one server they
+//! have none, as always.
 
 use sha2::{Digest, Sha256};
 
@@ -12,18 +14,43 @@ use tidemill_engine::state::run::RunStatus;
 /// The consumer group of every jobs stream.
 pub const GROUP: &str = "workers";
 
+/// The beginnings of keys of the namespace that have a hash tag of their own.
+const OWN_TAGS: [&str; 4] = ["limit:", "uploads:", "knowledge:", "annotations:"];
+
 /// Builds the keys of one namespace.
 #[derive(Debug, Clone)]
 pub struct Keys {
     namespace: String,
+    /// The beginning of keys that all shards share: the namespace, on a cluster in braces.
+    common: String,
 }
 
 impl Keys {
-    /// Keys with this prefix.
+    /// Keys with this prefix, as they are on one server.
     pub fn new(namespace: &str) -> Self {
-        Self { namespace: namespace.to_string() }
+        Self { namespace: namespace.to_string(), common: namespace.to_string() }
+    }
+    /// Keys with this prefix, as they are on a cluster: `{tm}:meta` for `tm:meta`.
+    pub fn on_cluster(namespace: &str) -> Self {
+        Self { namespace: namespace.to_string(), common: format!("{{{namespace}}}") }
+    }
+    /// The text that decides the slot of a key on a cluster: its hash tag. A key without one belongs to the namespace,
+    /// and has the namespace's tag on a cluster.
+    pub fn tag_of<'a>(&'a self, key: &'a str) -> &'a str {
+        let rest = key.strip_prefix(self.namespace.as_str()).and_then(|rest| rest.strip_prefix(':'));
+        let tag =
+            |rest: &'a str| Some(rest.strip_prefix('{')?.split_once('}')?.0).filter(|tag| !tag.is_empty());
+        let own = |rest: &'a str| {
+            let of_family = OWN_TAGS.iter().find_map(|family| rest.strip_prefix(family));
+            tag(of_family.unwrap_or(rest))
+        };
+        rest.and_then(own).unwrap_or(&self.namespace)
     }
     fn global(&self, rest: &str) -> String {
+        format!("{}:{rest}", self.common)
+    }
+    /// A key of the namespace whose name has its own hash tag.
+    fn own(&self, rest: &str) -> String {
         format!("{}:{rest}", self.namespace)
     }
     fn shard(&self, shard: ShardId, rest: &str) -> String {
@@ -144,7 +171,7 @@ impl Keys {
     /// zset: calls in flight by the end of their lease. `queue`, zset: waiting calls by due time. `refused`,
     /// string: the number of refusals of a call. `of` is a model, `*`, or a call. An account is in one slot.
     pub fn limit(&self, account: &str, kind: &str, of: &str) -> String {
-        self.global(&format!("limit:{{{account}}}:{kind}:{of}"))
+        self.own(&format!("limit:{{{account}}}:{kind}:{of}"))
     }
     /// hash: bytes of uploads by day, of an app or of one of its users. An app is in one slot; a user is hashed (the
     /// first half of a SHA-256), because it may contain any character.
@@ -157,7 +184,7 @@ impl Keys {
                 format!("user:{whose}")
             },
         );
-        self.global(&format!("uploads:{{{app}}}:{of}"))
+        self.own(&format!("uploads:{{{app}}}:{of}"))
     }
     /// hash: datasets of knowledge bases
     pub fn knowledge(&self) -> String {
@@ -171,21 +198,21 @@ impl Keys {
     /// searchable documents. `indexing`, hash: documents that are not searchable yet. `hits`, hash: hit
     /// counts of segments.
     pub fn of_dataset(&self, dataset: &str, kind: &str) -> String {
-        self.global(&format!("knowledge:{{{dataset}}}:{kind}"))
+        self.own(&format!("knowledge:{{{dataset}}}:{kind}"))
     }
     /// hash: `segments` or `vectors` of one version of a document, by position
     pub fn of_generation(&self, dataset: &str, kind: &str, generation: &str) -> String {
-        self.global(&format!("knowledge:{{{dataset}}}:{kind}:{generation}"))
+        self.own(&format!("knowledge:{{{dataset}}}:{kind}:{generation}"))
     }
     /// A part of an app's annotations, all in one slot. `records`, hash: annotations. `order`, zset: their ids by creation
     /// (us). `questions`, hash: key of a question, and its ids. `counts`, hash: the number of uses.
     /// `messages`, hash: id of a message that was answered, and its annotation.
     pub fn annotations(&self, app: &str, kind: &str) -> String {
-        self.global(&format!("annotations:{{{app}}}:{kind}"))
+        self.own(&format!("annotations:{{{app}}}:{kind}"))
     }
     /// `hits`, list: uses of an annotation, newest first. `job`, string EX: a job that switches the annotation reply
     pub fn annotation(&self, app: &str, kind: &str, id: &str) -> String {
-        self.global(&format!("annotations:{{{app}}}:{kind}:{id}"))
+        self.own(&format!("annotations:{{{app}}}:{kind}:{id}"))
     }
     /// string: written to test whether the server accepts writes
     pub fn probe(&self) -> String {
@@ -241,7 +268,7 @@ impl Keys {
     }
     /// pattern of all tick channels
     pub fn ticks(&self) -> String {
-        self.global("{*}:tick")
+        self.own("{*}:tick")
     }
     /// channel: executions to stop
     pub fn cancel(&self, shard: ShardId) -> String {
@@ -249,7 +276,7 @@ impl Keys {
     }
     /// pattern of all cancel channels
     pub fn cancels(&self) -> String {
-        self.global("{*}:cancel")
+        self.own("{*}:cancel")
     }
     /// zset: due time (ms) → timer member
     pub fn timers(&self, shard: ShardId) -> String {
@@ -470,6 +497,31 @@ mod tests {
             keys.events(run),
         ] {
             assert!(key.starts_with("tm:{3}:"), "{key}");
+        }
+    }
+
+    #[test]
+    fn on_a_cluster_the_keys_of_the_namespace_have_its_tag_and_the_others_their_own() {
+        let (one, cluster) = (Keys::new("tm"), Keys::on_cluster("tm"));
+        assert_eq!([one.meta(), one.app("a")], ["tm:meta", "tm:app:a"]);
+        assert_eq!([cluster.meta(), cluster.app("a")], ["{tm}:meta", "{tm}:app:a"]);
+        let of = |keys: &Keys| {
+            [
+                keys.limit("account", "level", "*"),
+                keys.uploads("app", None),
+                keys.of_dataset("set", "hits"),
+                keys.annotation("app", "hits", "1"),
+                keys.inbox(ShardId(3)),
+                keys.ticks(),
+            ]
+        };
+        assert_eq!(of(&one), of(&cluster));
+        for keys in [one, cluster] {
+            let tags = of(&keys).map(|key| keys.tag_of(&key).to_string());
+            assert_eq!(tags, ["account", "app", "set", "app", "3", "*"]);
+            for key in [keys.meta(), keys.app("{3}"), keys.knowledge(), keys.worker("limit:{3}")] {
+                assert_eq!(keys.tag_of(&key), "tm", "{key}");
+            }
         }
     }
 

@@ -158,11 +158,13 @@ impl RedisStore {
 
     async fn forget_dataset(&self, dataset: &str) -> Result<bool, StoreError> {
         const DOING: &str = "removing a dataset";
-        let mut pipe = redis::pipe();
-        pipe.cmd("HDEL").arg(self.keys.knowledge()).arg(dataset);
+        // One after the other, because on a cluster the list of datasets is on another server than the dataset.
+        let (mut listed, mut indexing) = (redis::cmd("HDEL"), redis::cmd("DEL"));
+        listed.arg(self.keys.knowledge()).arg(dataset);
+        let was_there: u64 = self.connector.ask(DOING, &listed).await?;
         // From here on no run can publish to it.
-        pipe.cmd("DEL").arg(self.keys.of_dataset(dataset, "indexing")).ignore();
-        let (was_there,): (u64,) = self.connector.ask_all(DOING, &pipe).await?;
+        indexing.arg(self.keys.of_dataset(dataset, "indexing"));
+        self.connector.ask::<()>(DOING, &indexing).await?;
         let documents: Vec<(String, DocumentRecord)> =
             self.records(DOING, self.keys.of_dataset(dataset, "documents")).await?;
         let mut pipe = redis::pipe();

@@ -18,7 +18,7 @@ fn terms(page: &str) -> Vec<&str> {
 fn spelled(source: &str) -> Vec<(String, String)> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let mut names = Vec::new();
-    for (call, prefix) in [("self.global(", "tm:"), ("self.shard(", "tm:{n}:")] {
+    for (call, prefix) in [("self.global(", "tm:"), ("self.own(", "tm:"), ("self.shard(", "tm:{n}:")] {
         for rest in code.split(call).skip(1) {
             let statement = rest.split("\n    }").next().unwrap_or(rest);
             let Some(name) = statement.split('"').nth(1) else { continue };

@@ -388,6 +388,7 @@ impl Runs for RedisStore {
         triggers: &TriggerChanges,
     ) -> Result<(), StoreError> {
         let meta = Runs::meta(self).await?;
+        self.set_due(triggers, meta).await?;
         let mut pipe = redis::pipe();
         pipe.atomic();
         pipe.cmd("HSET").arg(self.keys.app(&app.id));
@@ -407,8 +408,9 @@ impl Runs for RedisStore {
             let at = Timestamp::from_millis(app.created_at_ms);
             self.write_key(&mut pipe, &app.id, hash, &KeyNote::made(hash, at, true));
         }
-        self.change_triggers(triggers, meta, &mut pipe);
-        self.connector.ask_all("registering an app", &pipe).await
+        self.change_triggers(triggers, &mut pipe);
+        self.connector.ask_all::<()>("registering an app", &pipe).await?;
+        self.drop_due(&triggers.removed, meta).await
     }
 
     async fn trigger(&self, id: &str) -> Result<Option<TriggerState>, StoreError> {

@@ -18,9 +18,9 @@ const LOOK_MAX: usize = 1000;
 
 impl RedisStore {
     /// Adds the changes to the transaction that publishes an app.
-    pub(super) fn change_triggers(&self, changes: &TriggerChanges, meta: Meta, pipe: &mut Pipeline) {
+    pub(super) fn change_triggers(&self, changes: &TriggerChanges, pipe: &mut Pipeline) {
         let keys = &self.keys;
-        for (trigger, due) in &changes.put {
+        for (trigger, _) in &changes.put {
             pipe.cmd("HSET").arg(keys.trigger(&trigger.id));
             for (field, value) in [
                 ("kind", trigger.kind.name()),
@@ -34,19 +34,36 @@ impl RedisStore {
             }
             pipe.ignore();
             pipe.cmd("SADD").arg(keys.triggers()).arg(&trigger.id).ignore();
-            if let Some(due) = due {
-                pipe.cmd("ZADD").arg(keys.schedules(shard_of(&trigger.id, meta)));
-                if changes.unchanged.contains(&trigger.id) {
-                    pipe.arg("NX");
-                }
-                pipe.arg(due.millis()).arg(&trigger.id).ignore();
-            }
         }
         for id in &changes.removed {
             pipe.cmd("DEL").arg(keys.trigger(id)).ignore();
             pipe.cmd("SREM").arg(keys.triggers()).arg(id).ignore();
-            pipe.cmd("ZREM").arg(keys.schedules(shard_of(id, meta))).arg(id).ignore();
         }
+    }
+
+    /// Sets the due times of schedules before the transaction that publishes their app. They are on shards, so on a
+    /// cluster on other servers than the app. If the transaction fails, publishing again repeats this; a due time
+    /// without a trigger starts nothing.
+    pub(super) async fn set_due(&self, changes: &TriggerChanges, meta: Meta) -> Result<(), StoreError> {
+        let mut pipe = redis::pipe();
+        for (trigger, due) in &changes.put {
+            let Some(due) = due else { continue };
+            pipe.cmd("ZADD").arg(self.keys.schedules(shard_of(&trigger.id, meta)));
+            if changes.unchanged.contains(&trigger.id) {
+                pipe.arg("NX");
+            }
+            pipe.arg(due.millis()).arg(&trigger.id).ignore();
+        }
+        if pipe.is_empty() { Ok(()) } else { self.connector.ask_all("setting schedules", &pipe).await }
+    }
+
+    /// Removes the due times of removed triggers, after the transaction that publishes their app.
+    pub(super) async fn drop_due(&self, removed: &[String], meta: Meta) -> Result<(), StoreError> {
+        let mut pipe = redis::pipe();
+        for id in removed {
+            pipe.cmd("ZREM").arg(self.keys.schedules(shard_of(id, meta))).arg(id).ignore();
+        }
+        if pipe.is_empty() { Ok(()) } else { self.connector.ask_all("removing schedules", &pipe).await }
     }
 
     pub(super) async fn find_trigger(&self, id: &str) -> Result<Option<TriggerState>, StoreError> {

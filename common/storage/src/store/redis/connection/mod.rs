@@ -4,6 +4,8 @@
 
 pub(super) mod check;
 pub(super) mod config;
+mod keys_of;
+pub(super) mod one_slot;
 pub(super) mod pubsub;
 pub(super) mod replies;
 pub(super) mod roots;
@@ -22,6 +24,7 @@ use super::StoreError;
 use crate::store::redis::connection::config::RedisConfig;
 use crate::store::redis::connection::roots::Roots;
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request};
+use crate::store::redis::keys::Keys;
 use tidemill_base::hidden::masked_url;
 
 /// Opens connections to one server.
@@ -34,6 +37,8 @@ pub(super) struct Connector {
     /// Idle lines.
     lines: Arc<Mutex<Vec<Line>>>,
     timeout: Duration,
+    /// The names of the namespace's keys, for the check that the keys of a request are in one slot.
+    keys: Keys,
     /// The address without password, for messages.
     pub(super) address: Arc<str>,
 }
@@ -68,6 +73,7 @@ impl Connector {
             shared: Arc::default(),
             lines: Arc::default(),
             timeout: Duration::from_millis(config.timeout_ms),
+            keys: Keys::new(&config.namespace),
             address: address.into(),
         })
     }
@@ -96,6 +102,9 @@ impl Connector {
         request: &Request,
         read: impl FnOnce(Replies<'_>) -> Result<T, RedisError>,
     ) -> Result<T, StoreError> {
+        if one_slot::IS_CHECKED {
+            one_slot::check_request(&self.keys, doing, request);
+        }
         let free = || self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = free().pop();
         let mut line = match idle {
@@ -166,6 +175,9 @@ impl Connector {
         doing: &'static str,
         command: &Cmd,
     ) -> Result<T, StoreError> {
+        if one_slot::IS_CHECKED {
+            one_slot::check_command(&self.keys, doing, command);
+        }
         let mut connection = self.shared().await?;
         let answer = command.query_async(&mut connection).await;
         self.settle(doing, answer)
@@ -177,6 +189,9 @@ impl Connector {
         doing: &'static str,
         pipe: &Pipeline,
     ) -> Result<T, StoreError> {
+        if one_slot::IS_CHECKED {
+            one_slot::check_pipeline(&self.keys, doing, pipe);
+        }
         let mut connection = self.shared().await?;
         let answer = pipe.query_async(&mut connection).await;
         self.settle(doing, answer)
@@ -190,6 +205,9 @@ impl Connector {
         keys: &[String],
         args: &[Arg<'_>],
     ) -> Result<T, StoreError> {
+        if one_slot::IS_CHECKED {
+            one_slot::check(&self.keys, doing, keys.iter().map(String::as_str));
+        }
         let mut connection = self.shared().await?;
         let mut call = script.prepare_invoke();
         keys.iter().for_each(|key| {

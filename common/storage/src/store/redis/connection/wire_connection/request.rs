@@ -49,6 +49,15 @@ impl Request {
         self.commands
     }
 
+    /// The words of each command, read back from the bytes.
+    pub(in crate::store::redis) fn each_command(&self) -> impl Iterator<Item = Vec<&[u8]>> {
+        let mut rest = self.bytes.as_slice();
+        std::iter::from_fn(move || {
+            let words = number_after(&mut rest, b'*')?;
+            (0..words).map(|_| word_of(&mut rest)).collect()
+        })
+    }
+
     /// The bytes to send and the number of replies; `None` if a command has a wrong number of words.
     pub(super) fn finished(&self) -> Option<(&[u8], usize)> {
         (self.missing == 0 && !self.is_wrong).then_some((self.bytes.as_slice(), self.commands))
@@ -84,6 +93,23 @@ impl Request {
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         self.bytes.extend_from_slice(b"\r\n");
     }
+}
+
+/// Takes a head off the front: its number, if it is of this kind.
+fn number_after(rest: &mut &[u8], kind: u8) -> Option<usize> {
+    let end = rest.iter().position(|byte| *byte == b'\r')?;
+    let (head, after) = rest.split_at_checked(end)?;
+    let number = str::from_utf8(head.strip_prefix(&[kind])?).ok()?.parse().ok()?;
+    *rest = after.get(2..)?;
+    Some(number)
+}
+
+/// Takes a word off the front.
+fn word_of<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = number_after(rest, b'$')?;
+    let (word, after) = rest.split_at_checked(length)?;
+    *rest = after.get(2..)?;
+    Some(word)
 }
 
 /// The most bytes that a word takes beside its content.
@@ -151,6 +177,15 @@ mod tests {
         let (bytes, replies) = request.finished().unwrap();
         let text = "*4\r\n$4\r\nHSET\r\n$4\r\nkéy\r\n$4\r\n7-12\r\n$1\r\n0\r\n*1\r\n$4\r\nPING\r\n";
         assert_eq!((std::str::from_utf8(bytes).unwrap(), replies), (text, 2));
+    }
+
+    #[test]
+    fn the_words_of_commands_are_read_back() {
+        let mut request = Request::default();
+        request.command("SET", 2).word("k\r\n").word(["a", "$b"]);
+        request.command("PING", 0);
+        let read: Vec<_> = request.each_command().collect();
+        assert_eq!(read, [vec![b"SET".as_slice(), b"k\r\n", b"a$b"], vec![b"PING"]]);
     }
 
     #[test]
