@@ -410,7 +410,7 @@ impl Runs for RedisStore {
         }
         self.change_triggers(triggers, &mut pipe);
         self.connector.ask_all::<()>("registering an app", &pipe).await?;
-        self.drop_due(&triggers.removed, meta).await
+        self.settle_due(triggers, meta).await
     }
 
     async fn trigger(&self, id: &str) -> Result<Option<TriggerState>, StoreError> {

@@ -47,23 +47,31 @@ impl RedisStore {
     pub(super) async fn set_due(&self, changes: &TriggerChanges, meta: Meta) -> Result<(), StoreError> {
         let mut pipe = redis::pipe();
         for (trigger, due) in &changes.put {
-            let Some(due) = due else { continue };
-            pipe.cmd("ZADD").arg(self.keys.schedules(shard_of(&trigger.id, meta)));
-            if changes.unchanged.contains(&trigger.id) {
-                pipe.arg("NX");
-            }
-            pipe.arg(due.millis()).arg(&trigger.id).ignore();
+            let is_kept = changes.unchanged.contains(&trigger.id);
+            due.iter().for_each(|due| self.add_due(&trigger.id, *due, is_kept, meta, &mut pipe));
         }
         if pipe.is_empty() { Ok(()) } else { self.connector.ask_all("setting schedules", &pipe).await }
     }
 
-    /// Removes the due times of removed triggers, after the transaction that publishes their app.
-    pub(super) async fn drop_due(&self, removed: &[String], meta: Meta) -> Result<(), StoreError> {
+    /// Settles the due times after the transaction: those of removed triggers go, and those that a scheduler dropped
+    /// because it looked before the transaction are set again.
+    pub(super) async fn settle_due(&self, changes: &TriggerChanges, meta: Meta) -> Result<(), StoreError> {
         let mut pipe = redis::pipe();
-        for id in removed {
+        for (trigger, due) in &changes.put {
+            due.iter().for_each(|due| self.add_due(&trigger.id, *due, true, meta, &mut pipe));
+        }
+        for id in &changes.removed {
             pipe.cmd("ZREM").arg(self.keys.schedules(shard_of(id, meta))).arg(id).ignore();
         }
-        if pipe.is_empty() { Ok(()) } else { self.connector.ask_all("removing schedules", &pipe).await }
+        if pipe.is_empty() { Ok(()) } else { self.connector.ask_all("settling schedules", &pipe).await }
+    }
+
+    fn add_due(&self, id: &str, due: Timestamp, is_kept: bool, meta: Meta, pipe: &mut Pipeline) {
+        pipe.cmd("ZADD").arg(self.keys.schedules(shard_of(id, meta)));
+        if is_kept {
+            pipe.arg("NX");
+        }
+        pipe.arg(due.millis()).arg(id).ignore();
     }
 
     pub(super) async fn find_trigger(&self, id: &str) -> Result<Option<TriggerState>, StoreError> {
