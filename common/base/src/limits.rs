@@ -158,6 +158,10 @@ pub const JOBS_COUNTED_MAX: usize = 5000;
 /// Retention of a conversation after its last write, in seconds (`conversation_retention_seconds`): thirty
 /// days.
 pub const CONVERSATION_SECONDS: u64 = 30 * 24 * 3600;
+/// Longest wait until a write is durable, in milliseconds (`durability_wait_ms`).
+pub const DURABILITY_WAIT_MS: u64 = 1000;
+/// A replica of Redis that is away for longer is not waited for, in seconds (`replica_away_seconds`).
+pub const REPLICA_AWAY_SECONDS: u64 = 30;
 /// The deepest nesting of a value that an executor of a host gives. What is stored around it nests it deeper, and a text of
 /// JSON that is deeper than 128 levels is not read.
 pub const HOST_VALUE_DEPTH_MAX: usize = 100;
@@ -348,6 +352,9 @@ pub const REMOTE_FILES_MS: u64 = 2_000;
 pub const REMOTE_FILES_MAX: usize = 64;
 /// The smallest JSON body of a response that is compressed, in bytes: a smaller one fits into one packet anyway.
 pub const GZIP_BYTES_MIN: usize = 1024;
+/// Most bytes of an event stream that wait for its client (`scheduler.stream_buffer_bytes`): about 400 words. Further
+/// events wait in Redis.
+pub const STREAM_BUFFER_BYTES: usize = 256 * 1024;
 /// Most servers that a process asks about files at the same time, over all requests.
 pub const REMOTE_FILES_AT_ONCE: usize = 256;
 /// Retention of the segments of a document that is not published yet, in seconds after the last write: longer

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::WireError;
+use super::asked::{self, Questions};
 use super::event::{self, EventRecord, kind};
-use tidemill_base::ids::EntryId;
+use tidemill_base::ids::{EntryId, RunId};
 
 /// The events of one entry, at least one. Shared by all followers of the run.
 #[derive(Debug, Clone)]
@@ -49,6 +50,30 @@ impl EventEntry {
             return Err(WireError::malformed("an entry of events", "it has none"));
         }
         Ok(Self { id, events, encoded: OnceLock::new() })
+    }
+
+    /// Whether it has a [short form](asked), which must be [completed](Self::complete).
+    pub fn is_short(&self) -> bool {
+        self.events.iter().any(StoredEvent::is_short)
+    }
+
+    /// The ids of the pauses that its short forms need.
+    pub fn asked(&self) -> Vec<String> {
+        self.events
+            .iter()
+            .filter(|event| event.is_short())
+            .flat_map(|event| asked::asked(&event.text))
+            .collect()
+    }
+
+    /// Completes its short forms by the pauses of the run. `questions` has at least those that it [asks](Self::asked)
+    /// for, unless Redis has lost them.
+    pub fn complete(&mut self, run: RunId, questions: &Questions) {
+        for event in self.events.iter_mut().filter(|event| event.is_short()) {
+            if let Some(whole) = asked::whole_event(run, &event.kind, &event.text, questions) {
+                event.text = whole;
+            }
+        }
     }
 
     /// Its events; `true` marks the last one, which carries the entry's id.
@@ -100,6 +125,10 @@ impl EventEntry {
 }
 
 impl StoredEvent {
+    fn is_short(&self) -> bool {
+        asked::is_short(&self.kind, &self.text)
+    }
+
     fn read((kind, text): (String, String)) -> Result<Self, WireError> {
         let (seq, ts) = match head(&text) {
             Some(head) => head,

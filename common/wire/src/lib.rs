@@ -4,6 +4,7 @@
 //! reader needs (`v`, left out when 1) and its kind; an unknown kind is an error, never guessed.
 
 pub mod annotations;
+pub mod asked;
 mod calls;
 pub mod codec;
 pub mod commit;
@@ -28,12 +29,15 @@ use serde_json::Value as Json;
 use tidemill_base::hidden::without_value;
 
 /// The newest version that this process reads.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// From this version on, a node's end may be stored before its hooks have run. Runs and jobs that use it
 /// carry this version; all others carry version 1.
 pub(crate) const ENDS_ARE_KEPT: u32 = 2;
 /// From this version of a namespace on, secrets may be sealed under a salted key ([`tidemill_workflow::dsl::seal`]).
 pub const SALTED_SEALS: u32 = 3;
+
+/// From this version of a namespace on, all processes notice when the number of shards is raised.
+pub const SHARDS_NOTICED: u32 = 4;
 
 /// A stored text could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

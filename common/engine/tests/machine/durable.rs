@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 
-use tidemill_base::ids::NodeId;
+use tidemill_base::ids::{EntryId, NodeId};
 use tidemill_base::value::Stored;
 use tidemill_engine::RunState;
 use tidemill_engine::state::run::{Frame, RunHead};
+use tidemill_wire::asked;
 use tidemill_wire::commit::RunWrite;
+use tidemill_wire::entry::EventEntry;
 use tidemill_wire::event;
 use tidemill_wire::state::messages::{MessagesAtRest, list_of_part, parts};
 use tidemill_wire::state::{self, AtRest};
@@ -177,4 +179,19 @@ fn variables(frame: &Frame) -> Vec<(&NodeId, &String, &Stored)> {
         .collect();
     all.sort_by_key(|(node, name, _)| (*node, *name));
     all
+}
+
+/// What a commit stores of questions in its short form must be read back to the last byte.
+pub(super) fn is_read_back_from_its_short_form(write: &RunWrite) {
+    let mut short = write.clone();
+    asked::shorten(&mut short);
+    for (stored, whole) in short.entries.iter().zip(write.entries.iter()) {
+        let owned = |(kind, text): (&str, &str)| (kind.to_string(), text.to_string());
+        let mut entry = EventEntry::read(EntryId::ZERO, stored.map(owned)).expect("it can be read");
+        entry.complete(write.run, &short.pauses);
+        let read: Vec<(&str, &str)> = entry.events().map(|(event, _)| (&*event.kind, event.text())).collect();
+        assert_eq!(read, whole.collect::<Vec<_>>());
+    }
+    let whole = |(id, text): &(String, String)| (id.clone(), asked::whole_pause(write.run, id, text));
+    assert_eq!(short.pauses.iter().map(whole).collect::<Vec<_>>(), write.pauses);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use super::durable::{Kept, differences};
+use super::durable::{Kept, differences, is_read_back_from_its_short_form};
 use super::sheet::sheet;
 use super::{describe, draw};
 use tidemill_base::clock::Timestamp;
@@ -164,6 +164,7 @@ impl Play {
         self.events.extend_from_slice(all.entries.events());
         let orders = all.jobs.clone();
         let write = RunWrite::new(&self.run, &mut all);
+        is_read_back_from_its_short_form(&write);
         all.clear();
         self.room = all;
         self.publish(&write);

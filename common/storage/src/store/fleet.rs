@@ -66,7 +66,36 @@ pub enum JobHeld {
     Gone,
 }
 
-/// Records of workers, and the state of queues.
+/// A shard and what is on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardUse {
+    pub shard: ShardId,
+    /// The scheduler that holds its lease; `None` when none does.
+    pub owner: Option<String>,
+    /// Runs that wait to begin.
+    pub scheduled: u64,
+    pub running: u64,
+    pub paused: u64,
+    /// Runs that have ended and were not removed yet.
+    pub ended: u64,
+    /// Facts in its inbox, those that are applied and not trimmed included.
+    pub inbox: u64,
+}
+
+/// The outcome of raising the number of shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Raised {
+    /// It was this number before.
+    From(u16),
+    /// There are so many shards already.
+    Same,
+    /// There are more: this number.
+    Less(u16),
+    /// Processes may live that would not notice: the namespace has this version.
+    OlderProcesses(u32),
+}
+
+/// Records of workers, the state of queues, and the shards.
 #[async_trait]
 pub trait Fleet: Send + Sync {
     /// Writes the record of a live worker, which expires after `ttl`. `about` is written only when it is given. Returns
@@ -94,4 +123,8 @@ pub trait Fleet: Send + Sync {
         queue: &str,
         asked: &[EntryId],
     ) -> Result<QueueState, StoreError>;
+    /// The first `count` shards.
+    async fn shard_uses(&self, count: u16) -> Result<Vec<ShardUse>, StoreError>;
+    /// Raises the number of shards for new runs. Processes of this version notice it without a restart.
+    async fn raise_shards(&self, to: u16) -> Result<Raised, StoreError>;
 }

@@ -5,12 +5,17 @@
 //! extra memory. A page names the entry before its first; a follower that has not reached it reads the store
 //! itself.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use tidemill_base::ids::EntryId;
 use tidemill_wire::entry::EventEntry;
+
+/// The most entries that are sent again with the next ones: for a follower that was not woken in between.
+const SENT_AGAIN: usize = 5;
+/// The most bytes of those.
+const SENT_AGAIN_BYTES: usize = 2 * 1024;
 
 /// Consecutive entries of a run.
 #[derive(Debug)]
@@ -41,6 +46,10 @@ impl Page {
     }
 }
 
+fn bytes_of(entries: &[Arc<EventEntry>]) -> usize {
+    entries.iter().map(|entry| entry.bytes()).sum()
+}
+
 /// A hint that there may be new events, with a page of them if available.
 pub type Tick = Option<Arc<Page>>;
 
@@ -48,8 +57,15 @@ pub type Tick = Option<Arc<Page>>;
 #[derive(Debug)]
 pub struct Followed {
     ticks: watch::Sender<Tick>,
-    /// The furthest entry at which a follower saw the end of the stream.
-    reached: Mutex<Option<EntryId>>,
+    reached: Mutex<Option<Reached>>,
+}
+
+/// The furthest entry at which the end of the stream was seen, or the last one that was written here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Reached {
+    entry: EntryId,
+    /// The number of its last event.
+    seq: u64,
 }
 
 impl Default for Followed {
@@ -64,16 +80,58 @@ impl Followed {
         self.ticks.send_replace(tick);
     }
 
-    /// The entry after which one read serves all followers; `None` while each still reads older events.
-    pub fn reached(&self) -> Option<EntryId> {
-        *self.lock()
+    /// Sends a page that was read, unless its entries were sent before.
+    pub fn publish_read(&self, page: &Page, tick: Tick) {
+        let mut reached = self.lock();
+        if reached.is_some_and(|reached| page.end() < reached.entry) {
+            return;
+        }
+        if let Some(last) = page.entries.last() {
+            *reached = (*reached).max(Some(Reached { entry: last.id, seq: last.last_seq() }));
+        }
+        self.publish(tick);
     }
 
-    /// Records that a follower has reached this entry. Never goes back: followers that are behind read the
-    /// store themselves.
-    pub fn advance(&self, to: EntryId) {
+    /// Sends entries that this process has just written, with the few before them, so that a follower that comes late
+    /// misses none. Where they do not follow what was seen last, followers read the store themselves; so they do if there
+    /// are more than `bytes_max` bytes.
+    pub fn publish_written(&self, entries: Vec<Arc<EventEntry>>, bytes_max: usize) {
         let mut reached = self.lock();
-        *reached = (*reached).max(Some(to));
+        let (Some(last), Some(first)) = (entries.last(), entries.first()) else { return };
+        let now = Reached { entry: last.id, seq: last.last_seq() };
+        let before = reached.filter(|before| first.seqs().is_some_and(|(seq, _)| before.seq + 1 == seq));
+        // Without a reader at the end nobody knows how far to go on from here.
+        if reached.is_some() {
+            *reached = (*reached).max(Some(now));
+        }
+        let page = before.map(|before| self.page_after(before.entry, entries));
+        self.publish(page.filter(|page| bytes_of(&page.entries) <= bytes_max).map(Arc::new));
+    }
+
+    /// A page of new entries after `before`, and of those that were sent with the last page if they are few.
+    fn page_after(&self, before: EntryId, entries: Vec<Arc<EventEntry>>) -> Page {
+        let sent = self.ticks.borrow();
+        let Some(sent) = sent.as_ref().filter(|sent| sent.end() == before && !sent.entries.is_empty()) else {
+            return Page { after: before, entries, is_whole: true };
+        };
+        let (gone, kept) = sent.entries.split_at(sent.entries.len().saturating_sub(SENT_AGAIN));
+        let after = gone.last().map_or(sent.after, |entry| entry.id);
+        if bytes_of(kept) > SENT_AGAIN_BYTES {
+            return Page { after: before, entries, is_whole: true };
+        }
+        Page { after, entries: kept.iter().cloned().chain(entries).collect(), is_whole: true }
+    }
+
+    /// The entry after which one read serves all followers; `None` while each still reads older events.
+    pub fn reached(&self) -> Option<EntryId> {
+        self.lock().map(|reached| reached.entry)
+    }
+
+    /// Records that a follower has reached this entry, whose last event has the number `seq`. Never goes back: followers
+    /// that are behind read the store themselves.
+    pub fn advance(&self, to: EntryId, seq: u64) {
+        let mut reached = self.lock();
+        *reached = (*reached).max(Some(Reached { entry: to, seq }));
     }
 
     /// The number of followers.
@@ -81,7 +139,7 @@ impl Followed {
         self.ticks.receiver_count()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<EntryId>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Reached>> {
         self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,9 +175,10 @@ impl Following {
         Some(self.ticks.borrow_and_update().clone())
     }
 
-    /// Records that this follower saw the end of the stream after this entry; from then on ticks carry pages.
-    pub fn has_reached(&self, entry: EntryId) {
-        self.followed.advance(entry);
+    /// Records that this follower saw the end of the stream after this entry, whose last event has the number `seq`; from
+    /// then on ticks carry pages.
+    pub fn has_reached(&self, entry: EntryId, seq: u64) {
+        self.followed.advance(entry, seq);
     }
 }
 
@@ -182,8 +241,60 @@ mod tests {
         let followed = Followed::default();
         assert_eq!(followed.reached(), None);
         for (to, expected) in [(0, 0), (5, 5), (3, 5)] {
-            followed.advance(EntryId::new(to, 0));
+            followed.advance(EntryId::new(to, 0), to);
             assert_eq!(followed.reached(), Some(EntryId::new(expected, 0)));
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_a_page_for_those_who_have_seen_all_before_it() {
+        let written = |majors: &[u64]| majors.iter().map(|major| entry(*major)).collect::<Vec<_>>();
+        for (reached, majors, bytes_max, page, then) in [
+            (None, [4, 5], 1000, None, None),
+            (Some(3), [4, 5], 1000, Some(3), Some(5)),
+            (Some(2), [4, 5], 1000, None, Some(5)),
+            (Some(9), [4, 5], 1000, None, Some(9)),
+            (Some(3), [4, 5], 10, None, Some(5)),
+        ] {
+            let followed = Arc::new(Followed::default());
+            let mut following = Following::new(followed.clone(), None);
+            reached.into_iter().for_each(|major| followed.advance(EntryId::new(major, 0), major));
+            followed.publish_written(written(&majors), bytes_max);
+            let tick = following.take().expect("all are woken");
+            assert_eq!(tick.map(|page| page.after.major), page, "{reached:?} {bytes_max}");
+            assert_eq!(followed.reached().map(|entry| entry.major), then, "{reached:?} {bytes_max}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_was_read_does_not_replace_what_was_written_since() {
+        let followed = Arc::new(Followed::default());
+        let mut following = Following::new(followed.clone(), None);
+        followed.advance(EntryId::new(3, 0), 3);
+        let old = page(3, &[4]);
+        followed.publish_written(vec![entry(4)], 1000);
+        followed.publish_written(vec![entry(5)], 1000);
+        followed.publish_read(&old, Some(Arc::new(page(3, &[4]))));
+        let told = following.take().unwrap().unwrap();
+        assert_eq!((told.after.major, told.end().major), (3, 5), "the first was not taken, and comes again");
+        let newer = page(4, &[5, 6]);
+        followed.publish_read(&newer, Some(Arc::new(page(4, &[5, 6]))));
+        assert_eq!(following.take().unwrap().unwrap().entries.len(), 2);
+        assert_eq!(followed.reached(), Some(EntryId::new(6, 0)));
+    }
+
+    #[test]
+    fn a_follower_that_was_not_woken_for_some_entries_needs_no_read() {
+        let followed = Arc::new(Followed::default());
+        let mut following = Following::new(followed.clone(), None);
+        followed.advance(EntryId::new(1, 0), 1);
+        for last in 2..40 {
+            followed.publish_written(vec![entry(last)], 1000);
+            let told = following.take().unwrap().unwrap();
+            let first = told.after.major;
+            assert_eq!(first, last.saturating_sub(SENT_AGAIN as u64 + 1).max(1));
+            let ids: Vec<u64> = told.entries.iter().map(|entry| entry.id.major).collect();
+            assert_eq!(ids, (first + 1..=last).collect::<Vec<_>>());
         }
     }
 }

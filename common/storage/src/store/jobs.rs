@@ -114,6 +114,18 @@ pub trait JobReader: Send {
         count: usize,
         block: Duration,
     ) -> Result<Vec<Delivered>, StoreError>;
+    /// Shards that fail while others are read. A store in one place has none: there a read fails as a whole.
+    fn outages(&mut self) -> Outages {
+        Outages::default()
+    }
+}
+
+/// Shards whose jobs cannot be read although others can, because a server of a cluster does not answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outages {
+    pub silent: BTreeSet<ShardId>,
+    /// Those that can be read again since the last call. Answers of them may have been lost.
+    pub back: BTreeSet<ShardId>,
 }
 
 /// The owner of a run and of its files.

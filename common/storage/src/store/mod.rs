@@ -14,6 +14,7 @@ mod conversation;
 mod costs;
 mod dead;
 pub mod diagnosis;
+mod durability;
 mod fleet;
 pub mod following;
 mod jobs;
@@ -40,10 +41,12 @@ pub use conversation::{
 };
 pub use costs::{KeyCost, MONEY_PLACES, day_of, key_id};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};
-pub use fleet::{Fleet, JobHeld, JobPlace, LiveWorker, QueueState};
+pub use durability::{Durability, Durable, Unconfirmed, Written};
+pub use fleet::{Fleet, JobHeld, JobPlace, LiveWorker, QueueState, Raised, ShardUse};
 pub use following::Following;
 pub use jobs::{
-    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Note, RunOwner, Stale, StaleJob, TakeOver,
+    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Note, Outages, RunOwner, Stale, StaleJob,
+    TakeOver,
 };
 pub use journal::{EntryBegin, EntryStored, JournalKey};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};

@@ -7,10 +7,10 @@ use async_trait::async_trait;
 
 use super::{
     Annotations, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, FromSchedule,
-    KeyCost, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated,
-    Rating, Refusal, Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge,
-    UploadCharged, WaitingCall, unreadable_events,
+    DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
+    FromSchedule, KeyCost, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta, PutBack,
+    PutEntry, Rated, Rating, Refusal, Revoked, ServerReport, Settling, StoreError, TriggerChanges,
+    TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -205,6 +205,8 @@ pub trait Runs: Send + Sync {
     fn app_records(&self) -> &dyn AppRecords;
     /// The live workers and the queues.
     fn fleet(&self) -> &dyn Fleet;
+    /// What waits until writes are durable.
+    fn durable(&self) -> &dyn Durable;
     /// Checks the server; an error when it cannot hold runs safely.
     async fn check(&self) -> Result<ServerReport, StoreError>;
     /// The namespace's settings; the first call writes defaults.

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use super::{Dead, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, RunId, ShardId};
+use tidemill_wire::asked;
 use tidemill_wire::commit::RunWrite;
 use tidemill_wire::state::AtRest;
 
@@ -79,6 +80,14 @@ pub struct Commit {
     pub timers_cleared: Vec<String>,
     /// Dead letters to write.
     pub dead: Vec<Dead>,
+}
+
+impl Commit {
+    /// Stores the questions of runs that begin to wait [once](tidemill_wire::asked). Only for namespaces of version
+    /// [`QUESTIONS_ONCE`](tidemill_wire::asked::QUESTIONS_ONCE) or later: older processes cannot read that.
+    pub fn shorten_questions(&mut self) {
+        self.writes.iter_mut().for_each(asked::shorten);
+    }
 }
 
 /// The failure of a commit.
@@ -229,8 +238,10 @@ pub trait Shards: Send + Sync {
     ) -> Result<usize, StoreError>;
     /// Deletes queue entries below everything that waits or is held: they were acknowledged but not deleted.
     async fn trim_jobs(&self, shard: ShardId, queue: &str) -> Result<(), StoreError>;
-    /// The memory use; may be a few seconds old.
-    async fn memory(&self) -> Result<Memory, StoreError>;
+    /// The memory use of the server that holds this shard; may be a few seconds old.
+    async fn memory(&self, shard: ShardId) -> Result<Memory, StoreError>;
+    /// The time of the server that holds this shard. In a cluster each server has its own clock.
+    async fn time_at(&self, shard: ShardId) -> Result<Timestamp, StoreError>;
     /// The number of inbox entries, for the metrics.
     async fn inbox_len(&self, shard: ShardId) -> Result<u64, StoreError>;
 }

@@ -125,11 +125,12 @@ pub(crate) fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, failure: 
     hooks::end_node(cx, frame, node, PendingEnd { failed: true, record: record.into() });
 }
 
+/// Sets the timer of the pause's own time or that of the limit: the one that is due first ends the pause or the run.
 fn set_timers(cx: &mut Step<'_>, pause: &Pause, own: Option<Timestamp>, limit: Option<Timestamp>) {
-    if let Some(due) = own {
+    if let Some(due) = own.filter(|own| limit.is_none_or(|limit| *own <= limit)) {
         cx.out.timers.push(TimerChange::Set(due, Timer::PauseExpires { pause: pause.id.clone() }));
     }
-    if let Some(due) = limit {
+    if let Some(due) = limit.filter(|limit| own.is_none_or(|own| *limit < own)) {
         cx.out.timers.push(TimerChange::Set(due, Timer::PauseLimit { pause: pause.id.clone() }));
     }
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::store::{Fleet, LiveWorker, QueueState, StoreError};
+use crate::store::{Fleet, LiveWorker, QueueState, Raised, ShardUse, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, ShardId};
 use tidemill_base::limits;
+use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::worker::{self, AboutWorker};
 
 /// A worker's record.
@@ -74,5 +75,29 @@ impl Fleet for MemoryStore {
         let mut space = self.inner.lock();
         let queue = space.shard(shard).queues.get(queue);
         Ok(queue.map_or_else(|| super::queue::state_of_none(asked), |queue| queue.state(asked)))
+    }
+    async fn shard_uses(&self, count: u16) -> Result<Vec<ShardUse>, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let mut found = Vec::new();
+        for shard in (0..count).map(ShardId) {
+            let of_shard = space.shard(shard);
+            let with =
+                |status| of_shard.runs.values().filter(|run| run.status() == Some(status)).count() as u64;
+            found.push(ShardUse {
+                shard,
+                owner: of_shard.holder(now).map(str::to_string),
+                scheduled: with(RunStatus::Scheduled),
+                running: with(RunStatus::Running),
+                paused: with(RunStatus::Paused),
+                ended: of_shard.runs.values().filter(|run| run.ended_at.is_some()).count() as u64,
+                inbox: of_shard.inbox.len() as u64,
+            });
+        }
+        Ok(found)
+    }
+
+    async fn raise_shards(&self, to: u16) -> Result<Raised, StoreError> {
+        Ok(self.inner.raise_shards(to))
     }
 }

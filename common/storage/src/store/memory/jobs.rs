@@ -98,7 +98,7 @@ impl Jobs for MemoryStore {
     }
 
     async fn namespace(&self) -> Result<Meta, StoreError> {
-        Ok(self.inner.meta)
+        Ok(self.inner.meta())
     }
 
     async fn accepts_writes(&self) -> Result<(), StoreError> {

@@ -13,6 +13,7 @@ mod catalog;
 mod commit;
 mod conversations;
 mod dead;
+mod durability;
 mod fleet;
 mod forget;
 mod inspect;
@@ -31,6 +32,7 @@ mod uploads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,7 +40,7 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 
 use super::following::Followed;
-use super::{App, Hint, Meta, StoreError};
+use super::{App, Hint, Meta, Raised, StoreError};
 use shard::Shard;
 use tidemill_base::clock::{Clock, Timestamp};
 use tidemill_base::ids::{EntryId, RunId, ShardId};
@@ -57,7 +59,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     inbox_max: u64,
     queue_max: u64,
-    meta: Meta,
+    shards: AtomicU16,
+    shards_first: u16,
     space: Mutex<Namespace>,
     facts_came: Notify,
     jobs_came: Notify,
@@ -122,7 +125,8 @@ impl MemoryStore {
                 clock,
                 inbox_max,
                 queue_max,
-                meta: Meta { version: tidemill_wire::VERSION, shards, shards_first: shards },
+                shards: AtomicU16::new(shards),
+                shards_first: shards,
                 space: Mutex::default(),
                 facts_came: Notify::new(),
                 jobs_came: Notify::new(),
@@ -141,6 +145,19 @@ impl MemoryStore {
 impl Inner {
     fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    fn meta(&self) -> Meta {
+        let shards = self.shards.load(Ordering::Relaxed);
+        Meta { version: tidemill_wire::VERSION, shards, shards_first: self.shards_first }
+    }
+
+    fn raise_shards(&self, to: u16) -> Raised {
+        match self.shards.fetch_max(to, Ordering::Relaxed) {
+            from if from < to => Raised::From(from),
+            from if from == to => Raised::Same,
+            now => Raised::Less(now),
+        }
     }
 
     /// After a panic of another holder the data is still good enough for a test.

@@ -11,11 +11,11 @@ use super::shard::{GraphDocument, Run, Shard};
 use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
 use crate::store::{
     Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
-    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired,
-    Fleet, Following, KeyCost, KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns,
-    ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved,
-    Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState,
-    UploadCharge, UploadCharged, WaitingCall, shard_of,
+    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
+    EntryPut, Fired, Fleet, Following, KeyCost, KeyNote, KnowledgeBases, ListConversations, ListDead,
+    ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal,
+    Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges,
+    TriggerState, UploadCharge, UploadCharged, WaitingCall, shard_of,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -91,7 +91,7 @@ impl Inner {
         entries.into_iter().flatten().skip(page.from).take(page.count).cloned().collect()
     }
     pub(super) fn at_rest(&self, run: RunId) -> Option<AtRest> {
-        self.lock().shard(run.shard()).runs.get(&run).map(Run::at_rest)
+        self.lock().shard(run.shard()).runs.get(&run).map(|known| known.at_rest(run))
     }
 }
 
@@ -113,12 +113,16 @@ impl Runs for MemoryStore {
         self
     }
 
+    fn durable(&self) -> &dyn Durable {
+        self
+    }
+
     async fn check(&self) -> Result<ServerReport, StoreError> {
         Ok(ServerReport { version: "memory".into(), ..ServerReport::default() })
     }
 
     async fn meta(&self) -> Result<Meta, StoreError> {
-        Ok(self.inner.meta)
+        Ok(self.inner.meta())
     }
 
     async fn time(&self) -> Result<Timestamp, StoreError> {
@@ -195,7 +199,7 @@ impl Runs for MemoryStore {
     async fn pauses(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
         let mut space = self.inner.lock();
         let known = space.shard(run.shard()).runs.get(&run);
-        Ok(known.map_or_else(Vec::new, |run| run.pauses.clone().into_iter().collect()))
+        Ok(known.map_or_else(Vec::new, |known| known.pauses(run)))
     }
 
     async fn ledger(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
@@ -379,7 +383,8 @@ impl Runs for MemoryStore {
 
     async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {
         let mut space = self.inner.lock();
-        space.shard(run.shard()).runs.get(&run).map_or(Ok(Vec::new()), |run| run.entries(after, count))
+        let known = space.shard(run.shard()).runs.get(&run);
+        known.map_or(Ok(Vec::new()), |known| known.entries(run, after, count))
     }
 
     fn follow(&self, run: RunId) -> Following {
@@ -408,7 +413,7 @@ impl Runs for MemoryStore {
         triggers: &TriggerChanges,
     ) -> Result<(), StoreError> {
         let mut space = self.inner.lock();
-        space.change_triggers(triggers, self.inner.meta);
+        space.change_triggers(triggers, self.inner.meta());
         let annotation_reply = space.apps.get(&app.id).and_then(|known| known.annotation_reply.clone());
         space.apps.insert(app.id.clone(), App { annotation_reply, ..app.clone() });
         if let Some(hash) = key_hash {
@@ -419,11 +424,11 @@ impl Runs for MemoryStore {
     }
 
     async fn trigger(&self, id: &str) -> Result<Option<TriggerState>, StoreError> {
-        Ok(self.inner.lock().trigger(id, self.inner.meta))
+        Ok(self.inner.lock().trigger(id, self.inner.meta()))
     }
 
     async fn triggers(&self) -> Result<Vec<TriggerState>, StoreError> {
-        Ok(self.inner.lock().all_triggers(self.inner.meta))
+        Ok(self.inner.lock().all_triggers(self.inner.meta()))
     }
 
     async fn due_schedules(&self, shards: &[ShardId]) -> Result<(Timestamp, Vec<DueSchedule>), StoreError> {
@@ -438,7 +443,7 @@ impl Runs for MemoryStore {
         to: Option<Timestamp>,
     ) -> Result<bool, StoreError> {
         let mut space = self.inner.lock();
-        let shard = space.shard(shard_of(trigger, self.inner.meta));
+        let shard = space.shard(shard_of(trigger, self.inner.meta()));
         let is_due = shard.is_due(trigger, from);
         if is_due {
             shard.move_schedule(trigger, to);

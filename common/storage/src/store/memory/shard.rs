@@ -10,6 +10,7 @@ use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId};
 use tidemill_base::limits;
 use tidemill_engine::state::run::RunStatus;
+use tidemill_wire::asked::whole_pause;
 use tidemill_wire::entry::EventEntry;
 use tidemill_wire::event;
 use tidemill_wire::state::AtRest;
@@ -134,16 +135,21 @@ impl Run {
 
     /// The input of [`tidemill_wire::state::load`]. The state's fields are in no particular order, as from
     /// Redis.
-    pub(super) fn at_rest(&self) -> AtRest {
+    pub(super) fn at_rest(&self, id: RunId) -> AtRest {
         AtRest {
             run: self.fields.clone(),
             state: fields(&self.state),
             collected: fields(&self.collected),
-            pauses: fields(&self.pauses),
+            pauses: self.pauses(id),
             held: self.held.clone(),
             messages: self.messages(),
             seq: self.events.newest().and_then(|fields| event::last_seq(fields)).unwrap_or(0),
         }
+    }
+
+    /// Its pauses and the answers to them, complete.
+    pub(super) fn pauses(&self, id: RunId) -> Vec<(String, String)> {
+        self.pauses.iter().map(|(field, text)| (field.clone(), whole_pause(id, field, text))).collect()
     }
 
     fn messages(&self) -> MessagesAtRest {
@@ -161,10 +167,20 @@ impl Run {
         found
     }
 
-    pub(super) fn entries(&self, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {
+    pub(super) fn entries(
+        &self,
+        id: RunId,
+        after: EntryId,
+        count: usize,
+    ) -> Result<Vec<EventEntry>, StoreError> {
         let entries = self.events.after(after).take(count);
         let read = entries.map(|(entry, fields)| EventEntry::read(entry, fields.iter().cloned()));
-        read.collect::<Result<_, _>>().map_err(unreadable_events)
+        let mut entries: Vec<EventEntry> = read.collect::<Result<_, _>>().map_err(unreadable_events)?;
+        if entries.iter().any(EventEntry::is_short) {
+            let questions = self.pauses(id);
+            entries.iter_mut().for_each(|entry| entry.complete(id, &questions));
+        }
+        Ok(entries)
     }
 }
 

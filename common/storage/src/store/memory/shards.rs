@@ -291,8 +291,12 @@ impl Shards for MemoryStore {
         Ok(())
     }
 
-    async fn memory(&self) -> Result<Memory, StoreError> {
+    async fn memory(&self, _: ShardId) -> Result<Memory, StoreError> {
         Ok(Memory::default())
+    }
+
+    async fn time_at(&self, _: ShardId) -> Result<Timestamp, StoreError> {
+        Ok(self.inner.now())
     }
 
     async fn inbox_len(&self, shard: ShardId) -> Result<u64, StoreError> {

@@ -5,8 +5,29 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue};
 
 use super::connection::Connector;
+use super::connection::servers::Lane;
 use crate::store::StoreError;
 use bb8_redis::bb8;
+
+/// The way of large values: a connection of the pool to one server, or in a cluster the shared connections for them.
+pub(super) enum BlobLane<'a> {
+    Pool(bb8::PooledConnection<'a, BlobConnections>),
+    Cluster(&'a Connector),
+}
+
+impl BlobLane<'_> {
+    /// Sends a command.
+    pub(super) async fn ask<T: FromRedisValue>(
+        &mut self,
+        doing: &'static str,
+        command: &Cmd,
+    ) -> Result<T, StoreError> {
+        match self {
+            Self::Pool(connection) => connection.ask(doing, command).await,
+            Self::Cluster(connector) => connector.ask_in(Lane::Blobs, doing, command).await,
+        }
+    }
+}
 
 /// Opens the connections of the pool.
 pub(super) struct BlobConnections(pub(super) Connector);
@@ -39,7 +60,7 @@ impl bb8::ManageConnection for BlobConnections {
     type Error = StoreError;
 
     async fn connect(&self) -> Result<BlobConnection, StoreError> {
-        let connection = self.0.open(std::time::Duration::ZERO).await?;
+        let connection = self.0.open().await?;
         Ok(BlobConnection { connection, connector: self.0.clone(), is_broken: false })
     }
 

@@ -56,7 +56,7 @@ impl RedisStore {
             pipe.cmd("ZRANGE").arg(self.keys.calling(*shard)).arg(0).arg(most - 1).arg("WITHSCORES");
         }
         let found: Vec<Vec<(String, u64)>> =
-            self.connector.ask_all("listing ordered sub-workflow runs", &pipe).await?;
+            self.connector.ask_those("listing ordered sub-workflow runs", &pipe).await?;
         Ok(found.iter().flatten().filter_map(|(member, since)| WaitingCall::read(member, *since)).collect())
     }
 

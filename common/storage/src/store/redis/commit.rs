@@ -5,6 +5,7 @@
 //! what the next commit builds on, so the guard costs no round trip. The connection belongs to the shard and
 //! never reconnects: a silent reconnect would lose the WATCH, and the next EXEC would be unguarded.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use redis::RedisError;
 
 use super::RedisStore;
 use super::connection::{Connector, is_read_only, one_slot};
+use super::follow::Followers;
 use super::keys::{Keys, RunKeys};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Reply, Request, Word, error_of};
 use crate::store::{Claim, Commit, CommitError, Owner, StoreError};
@@ -34,6 +36,8 @@ pub(super) struct RedisOwner {
     run_events_max: usize,
     ttl_seconds: u64,
     conversation_seconds: u64,
+    /// Those who follow runs in this process.
+    followers: Arc<Followers>,
 }
 
 impl RedisOwner {
@@ -47,13 +51,14 @@ impl RedisOwner {
         let mut owner = Self {
             last: claim.commit,
             holder: holder.to_string(),
-            line: store.connector.open_line().await?,
+            line: store.connector.open_line(&store.keys.fence(claim.shard)).await?,
             request: Request::default(),
             connector: store.connector.clone(),
             keys: store.keys.clone(),
             run_events_max: store.limits.run_events_max,
             ttl_seconds: store.ttl_seconds(),
             conversation_seconds: store.limits.conversation_seconds,
+            followers: store.ticks.followers(),
             claim,
         };
         let mut request = Request::default();
@@ -250,6 +255,13 @@ impl RedisOwner {
             // A run that began and ended in one commit was never listed as running.
             request.command("ZREM", 2).word(keys.runs_of(shard, RunStatus::Running)).word(run);
         }
+        if to == RunStatus::Paused && write.seq <= EVENTS_COPIED_MAX {
+            // Redis gives the last node of a stream 4 KiB at once. A copy has only what it needs, and many runs wait.
+            let (events, copy) = (keys.events(run), keys.events_copy(run));
+            request.command("COPY", 3).word(&events).word(&copy).word("REPLACE");
+            request.command("COPY", 3).word(&copy).word(&events).word("REPLACE");
+            request.command("UNLINK", 1).word(&copy);
+        }
         if write.leaves_turn {
             request.command("SADD", 2).word(keys.unsettled(shard)).word(run);
         }
@@ -268,12 +280,11 @@ impl RedisOwner {
         let shard = self.claim.shard;
         let mut touched = String::new();
         for write in commit.writes.iter().filter(|w| !w.entries.is_empty()) {
-            if !touched.is_empty() {
-                touched.push(' ');
-            }
             touched.push_str(write.run.encode(&mut RunId::buffer()));
+            touched.push(' ');
         }
         if !touched.is_empty() {
+            touched.push_str(&self.followers.mark);
             request.command("PUBLISH", 2).word(self.keys.tick(shard)).word(&touched);
         }
         let stop: Vec<String> =
@@ -284,6 +295,9 @@ impl RedisOwner {
     }
 }
 
+/// The most events of a run whose stream is copied when the run begins to wait. In longer streams the free room of the
+/// last node counts little, and a copy would block the server.
+const EVENTS_COPIED_MAX: u64 = 200;
 /// The most fields that one command deletes; more would block the server.
 const FIELDS_MAX: usize = 500;
 
@@ -359,6 +373,9 @@ impl Owner for RedisOwner {
             Err(error) => Err(NotCommitted::Unknown(error)),
         };
         self.request = request;
+        if matches!(done, Err(NotCommitted::Unknown(_) | NotCommitted::Refused(_) | NotCommitted::Odd(_))) {
+            self.followers.wake(commit);
+        }
         let error = |error| self.connector.error(DOING, &error);
         done.map_err(|failed| match failed {
             NotCommitted::Lost => CommitError::Lost(self.claim.shard),
@@ -372,6 +389,7 @@ impl Owner for RedisOwner {
             }
         })?;
         self.last = commit.number;
+        self.followers.tell(commit);
         Ok(())
     }
 }

@@ -178,7 +178,7 @@ impl RedisStore {
         for shard in shards {
             pipe.cmd("SRANDMEMBER").arg(self.keys.unsettled(*shard)).arg(UNSETTLED_PIECE);
         }
-        let ids: Vec<Vec<String>> = self.connector.ask_all("looking for turns to settle", &pipe).await?;
+        let ids: Vec<Vec<String>> = self.connector.ask_those("looking for turns to settle", &pipe).await?;
         Ok(ids.iter().flatten().filter_map(|id| id.parse().ok()).collect())
     }
 

@@ -63,13 +63,20 @@ impl RedisStore {
     /// Redis does not answer.
     pub async fn patterns_refused(&self) -> Result<Vec<String>, StoreError> {
         let mut refused = Vec::new();
+        let servers = self.connector.masters().await?;
         for pattern in [self.keys.ticks(), self.keys.cancels()] {
-            let mut pubsub = self.connector.open_pubsub().await?;
-            let subscribed = pubsub.psubscribe(&pattern).await;
-            match subscribed.map_err(|error| self.connector.error("subscribing", &error)) {
-                Ok(()) => {}
-                Err(StoreError::Denied { .. }) => refused.push(pattern),
-                Err(error) => return Err(error),
+            let mut is_refused = false;
+            for server in &servers {
+                let mut pubsub = server.open_pubsub().await?;
+                let subscribed = pubsub.psubscribe(&pattern).await;
+                match subscribed.map_err(|error| self.connector.error("subscribing", &error)) {
+                    Ok(()) => {}
+                    Err(StoreError::Denied { .. }) => is_refused = true,
+                    Err(error) => return Err(error),
+                }
+            }
+            if is_refused {
+                refused.push(pattern);
             }
         }
         Ok(refused)
@@ -125,16 +132,18 @@ impl RedisStore {
     async fn queues_seen(&self, now: i64) -> Result<Vec<QueueState>, StoreError> {
         const DOING: &str = "looking for queues";
         let mut names = HashSet::new();
-        let mut cursor = "0".to_string();
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg(self.keys.all_jobs()).arg("COUNT").arg(SCAN_COUNT);
-            scan.arg("TYPE").arg("stream");
-            let found: Vec<String>;
-            (cursor, found) = self.connector.ask(DOING, &scan).await?;
-            names.extend(found);
-            if cursor == "0" || names.len() >= QUEUES_MAX {
-                break;
+        for server in self.connector.masters().await? {
+            let mut cursor = "0".to_string();
+            loop {
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(&cursor).arg("MATCH").arg(self.keys.all_jobs()).arg("COUNT").arg(SCAN_COUNT);
+                scan.arg("TYPE").arg("stream");
+                let found: Vec<String>;
+                (cursor, found) = self.connector.ask_server(&server, DOING, &scan).await?;
+                names.extend(found);
+                if cursor == "0" || names.len() >= QUEUES_MAX {
+                    break;
+                }
             }
         }
         let mut states = Vec::new();

@@ -11,10 +11,12 @@ use super::connection::{Arg, args};
 use super::keys::GROUP;
 use super::shards::word;
 use crate::store::redis::connection::replies::unexpected;
-use crate::store::{Fleet, JobHeld, JobPlace, LiveWorker, QueueState, StoreError};
+use crate::store::{Fleet, JobHeld, JobPlace, LiveWorker, QueueState, Raised, ShardUse, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, ShardId};
 use tidemill_base::limits;
+use tidemill_engine::state::run::RunStatus;
+use tidemill_wire::SHARDS_NOTICED;
 use tidemill_wire::worker::{self, AboutWorker};
 
 /// The fields of a record.
@@ -116,6 +118,50 @@ impl Fleet for RedisStore {
             at.and_then(|at| places.get(at).cloned()).unwrap_or_default()
         };
         Ok(QueueState { waiting, held, oldest, places: asked.iter().map(of).collect() })
+    }
+
+    async fn shard_uses(&self, count: u16) -> Result<Vec<ShardUse>, StoreError> {
+        const STATUSES: [RunStatus; 3] = [RunStatus::Scheduled, RunStatus::Running, RunStatus::Paused];
+        let shards: Vec<ShardId> = (0..count).map(ShardId).collect();
+        let mut pipe = redis::Pipeline::with_capacity(shards.len() * 6);
+        for shard in &shards {
+            pipe.cmd("GET").arg(self.keys.owner(*shard));
+            for status in STATUSES {
+                pipe.cmd("ZCARD").arg(self.keys.runs_of(*shard, status));
+            }
+            pipe.cmd("ZCARD").arg(self.keys.ended(*shard));
+            pipe.cmd("XLEN").arg(self.keys.inbox(*shard));
+        }
+        let replies: Vec<Value> = self.connector.ask_all("looking at the shards", &pipe).await?;
+        let number = |reply: Option<&Value>| match reply {
+            Some(Value::Int(number)) => u64::try_from(*number).unwrap_or(0),
+            _ => 0,
+        };
+        let one = |(shard, replies): (&ShardId, &[Value])| ShardUse {
+            shard: *shard,
+            owner: replies.first().and_then(|owner| redis::from_redis_value_ref(owner).ok().flatten()),
+            scheduled: number(replies.get(1)),
+            running: number(replies.get(2)),
+            paused: number(replies.get(3)),
+            ended: number(replies.get(4)),
+            inbox: number(replies.get(5)),
+        };
+        Ok(shards.iter().zip(replies.chunks(6)).map(one).collect())
+    }
+
+    async fn raise_shards(&self, to: u16) -> Result<Raised, StoreError> {
+        const DOING: &str = "raising the number of shards";
+        let list = args![to, SHARDS_NOTICED];
+        let (word, number): (String, u32) =
+            self.connector.run(DOING, &self.scripts.raise_shards, &[self.keys.meta()], &list).await?;
+        let shards = u16::try_from(number).map_err(|_| unexpected(DOING, number.to_string()));
+        match word.as_str() {
+            "RAISED" => Ok(Raised::From(shards?)),
+            "SAME" => Ok(Raised::Same),
+            "LESS" => Ok(Raised::Less(shards?)),
+            "OLDER" => Ok(Raised::OlderProcesses(number)),
+            other => Err(unexpected(DOING, other)),
+        }
     }
 }
 

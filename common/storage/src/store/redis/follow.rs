@@ -1,6 +1,6 @@
 //! Followers of runs, and how they learn about new events. Commits publish the runs that have new events; the
 //! events are then read once for all followers, many runs in one command. Nothing relies on it: followers
-//! also look once in a while.
+//! also look once in a while. What this process has committed itself is not read at all ([`super::told`]).
 //!
 //! One read per shard is in flight. Runs published meanwhile wait for the next one, so under load reads
 //! become larger, not more frequent.
@@ -13,11 +13,13 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::Value;
-use redis::aio::PubSubStream;
+use uuid::Uuid;
 
+use super::asked::complete;
 use super::connection::Connector;
 use super::keys::Keys;
 use crate::store::following::{Followed, Following, Page, Tick};
+use crate::store::redis::connection::pubsub::Messages;
 use crate::store::redis::connection::replies::{Entry, streams, unexpected};
 use crate::store::{StoreError, unreadable_events};
 use tidemill_base::ids::{EntryId, RunId, ShardId};
@@ -28,12 +30,12 @@ const ENTRIES_MAX: usize = 32;
 /// The most runs in one read; more would delay the first for the last.
 const RUNS_MAX: usize = 128;
 /// The most bytes of events kept for a run until the next read. Followers read larger pages themselves.
-const PAGE_BYTES_MAX: usize = 64 * 1024;
+pub(super) const PAGE_BYTES_MAX: usize = 64 * 1024;
 
 /// A followed run and its followers' shared state.
 type FollowedRun = (RunId, Arc<Followed>);
 
-/// The followers of all runs.
+/// The followers of all runs, and how they learn about new events.
 #[derive(Default)]
 pub(super) struct Ticks {
     followers: Arc<Followers>,
@@ -60,10 +62,30 @@ impl Refusal {
     }
 }
 
-#[derive(Default)]
-struct Followers(Mutex<HashMap<RunId, (Arc<Followed>, usize)>>);
+/// The followers of all runs.
+pub(super) struct Followers {
+    runs: Mutex<HashMap<RunId, (Arc<Followed>, usize)>>,
+    /// The mark of commits whose events these followers get without a read. It is no run's id.
+    pub(super) mark: String,
+}
+
+impl Default for Followers {
+    fn default() -> Self {
+        Self { runs: Mutex::default(), mark: format!("by:{}", Uuid::new_v4().simple()) }
+    }
+}
 
 impl Ticks {
+    /// Another one with the same followers, for a store with connections of its own.
+    pub(super) fn beside(&self) -> Self {
+        Self { followers: self.followers.clone(), ..Self::default() }
+    }
+
+    /// The followers, for owners of shards.
+    pub(super) fn followers(&self) -> Arc<Followers> {
+        self.followers.clone()
+    }
+
     /// Logs a warning if the user may not subscribe.
     pub(super) async fn probe(&self, connector: &Connector, keys: &Keys) {
         let (connector, keys) = (connector.clone(), keys.clone());
@@ -104,8 +126,11 @@ impl Followers {
         }
     }
 
-    /// The followed runs among `named`, a list of run ids.
+    /// The followed runs among `named`, a list of run ids. None if they were told by the commit itself.
     fn among(&self, named: &str) -> Vec<FollowedRun> {
+        if named.ends_with(&self.mark) {
+            return Vec::new();
+        }
         let runs = self.lock();
         let ids = named.split(' ').filter_map(|id| id.parse::<RunId>().ok());
         ids.filter_map(|run| Some((run, runs.get(&run)?.0.clone()))).collect()
@@ -116,8 +141,18 @@ impl Followers {
         all.iter().for_each(|followed| followed.publish(None));
     }
 
+    /// The followers of a run.
+    pub(super) fn of(&self, run: RunId) -> Option<Arc<Followed>> {
+        self.lock().get(&run).map(|(followed, _)| followed.clone())
+    }
+
+    /// True when no run is followed.
+    pub(super) fn are_none(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<RunId, (Arc<Followed>, usize)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,7 +177,7 @@ async fn listen(reader: Reader, followers: Weak<Followers>) {
 
 /// Reads the events of published runs and informs their followers, until the messages end or the store is
 /// dropped.
-async fn pass_on(mut messages: PubSubStream, reader: &Reader, followers: &Weak<Followers>) {
+async fn pass_on(mut messages: Messages, reader: &Reader, followers: &Weak<Followers>) {
     let (mut due, mut reads) = (Due::default(), FuturesUnordered::new());
     loop {
         tokio::select! {
@@ -210,11 +245,8 @@ struct Reader {
 }
 
 impl Reader {
-    async fn subscribe(&self) -> Result<PubSubStream, StoreError> {
-        let mut pubsub = self.connector.open_pubsub().await?;
-        let subscribed = pubsub.psubscribe(self.keys.ticks()).await;
-        subscribed.map_err(|e| self.connector.error("subscribing", &e))?;
-        Ok(pubsub.into_on_message())
+    async fn subscribe(&self) -> Result<Messages, StoreError> {
+        Messages::of(&self.connector, &self.keys.ticks()).await
     }
 
     /// Reads the new events of runs of one shard and informs their followers.
@@ -226,13 +258,12 @@ impl Reader {
             tracing::debug!(%error, "cannot read events of several runs at once");
             Vec::new()
         });
-        let mut ticks = pages.into_iter().map(tick);
+        let mut pages = pages.into_iter().map(Arc::new);
         for (_, followed) in runs {
-            let tick = ticks.next().flatten();
-            if let Some(page) = &tick {
-                followed.advance(page.end());
+            match pages.next() {
+                Some(page) => followed.publish_read(&page, tick(&page)),
+                None => followed.publish(None),
             }
-            followed.publish(tick);
         }
     }
 
@@ -250,24 +281,30 @@ impl Reader {
         let mut told =
             streams(value).ok_or_else(|| unexpected(DOING, "not a list of streams"))?.into_iter().peekable();
         let mut pages = Vec::with_capacity(from.len());
-        for (key, (_, after)) in keys.iter().zip(from) {
+        for (key, (run, after)) in keys.iter().zip(from) {
             let entries = told.next_if(|(name, _)| name == key).map(|(_, entries)| entries);
-            pages.push(page(*after, entries.unwrap_or_default())?);
+            let mut entries = read_entries(entries.unwrap_or_default())?;
+            complete(&self.connector, &self.keys, *run, &mut entries).await?;
+            pages.push(page(*after, entries));
         }
         Ok(pages)
     }
 }
 
-fn page(after: EntryId, entries: Vec<Entry>) -> Result<Page, StoreError> {
+fn read_entries(entries: Vec<Entry>) -> Result<Vec<EventEntry>, StoreError> {
+    let read = entries.into_iter().map(|(id, fields)| EventEntry::read(id, fields));
+    read.collect::<Result<_, _>>().map_err(unreadable_events)
+}
+
+fn page(after: EntryId, entries: Vec<EventEntry>) -> Page {
     let is_whole = entries.len() < ENTRIES_MAX;
-    let read = entries.into_iter().map(|(id, fields)| EventEntry::read(id, fields).map(Arc::new));
-    Ok(Page { after, entries: read.collect::<Result<_, _>>().map_err(unreadable_events)?, is_whole })
+    Page { after, entries: entries.into_iter().map(Arc::new).collect(), is_whole }
 }
 
 /// A tick with the page, or without it if the page is too large.
-fn tick(page: Page) -> Tick {
+fn tick(page: &Arc<Page>) -> Tick {
     let bytes: usize = page.entries.iter().map(|entry| entry.bytes()).sum();
-    (bytes <= PAGE_BYTES_MAX).then(|| Arc::new(page))
+    (bytes <= PAGE_BYTES_MAX).then(|| page.clone())
 }
 
 #[cfg(test)]
@@ -280,7 +317,7 @@ mod tests {
 
     fn caught_up() -> Arc<Followed> {
         let followed = Arc::new(Followed::default());
-        followed.advance(EntryId::ZERO);
+        followed.advance(EntryId::ZERO, 0);
         followed
     }
 
@@ -340,9 +377,10 @@ mod tests {
         let of = |bytes: usize| {
             let fields =
                 [("tick".to_string(), format!("{{\"seq\":1,\"ts\":0,\"x\":\"{}\"}}", "x".repeat(bytes)))];
-            page(EntryId::ZERO, vec![(EntryId::new(1, 0), fields.to_vec())]).unwrap()
+            let entries = read_entries(vec![(EntryId::new(1, 0), fields.to_vec())]).unwrap();
+            Arc::new(page(EntryId::ZERO, entries))
         };
-        assert!(tick(of(10)).is_some());
-        assert!(tick(of(PAGE_BYTES_MAX)).is_none());
+        assert!(tick(&of(10)).is_some());
+        assert!(tick(&of(PAGE_BYTES_MAX)).is_none());
     }
 }

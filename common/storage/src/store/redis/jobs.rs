@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{RedisError, Value};
+use redis::Value;
 
 use super::RedisStore;
-use super::connection::{Arg, Connector, args};
-use super::keys::{GROUP, Keys};
+use super::connection::{Arg, args};
+use super::job_reader::StreamReader;
+use super::keys::GROUP;
+use super::shard_readers::ShardReaders;
 use super::shards::word;
 use crate::store::redis::connection::pubsub::HintMessages;
 use crate::store::redis::connection::replies::{array, entry, take, unexpected};
-use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries, error_of};
+use crate::store::redis::connection::wire_connection::{Replies, Request, error_of};
 use crate::store::{
     Accepted, App, AppRecords, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryPut,
     EntryStored, Fleet, GiveLimit, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta,
@@ -56,20 +58,10 @@ impl Jobs for RedisStore {
     }
 
     async fn job_reader(&self, consumer: &str) -> Result<Box<dyn JobReader>, StoreError> {
-        let mut reader = StreamReader {
-            id: 0,
-            line: self.connector.open_line().await?,
-            request: Request::default(),
-            connector: self.connector.clone(),
-            keys: self.keys.clone(),
-            consumer: consumer.to_string(),
-        };
-        reader.request.command("CLIENT", 1).word("ID");
-        let id = match reader.line.ask(&reader.request, Duration::ZERO).await.and_then(Replies::checked) {
-            Ok(mut replies) => replies.text().and_then(|id| id.parse().ok()),
-            Err(error) => return Err(self.connector.error("connecting", &error)),
-        };
-        reader.id = id.ok_or_else(|| unexpected("connecting", "the connection has no id"))?;
+        if self.connector.is_cluster() {
+            return Ok(Box::new(ShardReaders::new(&self.connector, consumer, &self.sleepers)));
+        }
+        let reader = StreamReader::open(&self.connector, consumer, &self.keys.meta()).await?;
         Ok(Box::new(reader))
     }
 
@@ -200,19 +192,16 @@ impl Jobs for RedisStore {
     async fn are_held(&self, streams: &[(ShardId, Arc<str>)]) -> Result<Vec<bool>, StoreError> {
         const DOING: &str = "looking for held jobs";
         let mut pipe = redis::Pipeline::with_capacity(streams.len());
-        // A stream that was never read has no group.
-        pipe.ignore_errors();
         for (shard, queue) in streams {
             pipe.cmd("XPENDING").arg(self.keys.jobs(*shard, queue)).arg(GROUP);
         }
-        let answers: Vec<redis::RedisResult<Value>> = self.connector.ask_all(DOING, &pipe).await?;
-        let count = |answer: redis::RedisResult<Value>| match answer {
-            Ok(Value::Array(parts)) => Ok(!matches!(parts.first(), Some(Value::Int(0)))),
-            Ok(_) => Err(unexpected(DOING, "not a count")),
-            Err(error) if error.code() == Some("NOGROUP") => Ok(false),
-            Err(error) => Err(self.connector.error(DOING, &error)),
+        let count = |answer: Option<Value>| match answer {
+            Some(Value::Array(parts)) => Ok(!matches!(parts.first(), Some(Value::Int(0)))),
+            Some(_) => Err(unexpected(DOING, "not a count")),
+            // A stream that was never read has no group, and a silent server of a cluster shows nothing.
+            None => Ok(false),
         };
-        answers.into_iter().map(count).collect()
+        self.connector.ask_some(DOING, &pipe).await?.into_iter().map(count).collect()
     }
 
     async fn stale(&self, streams: &[(ShardId, Arc<str>)], idle: Duration) -> Result<Stale, StoreError> {
@@ -355,6 +344,10 @@ impl Jobs for RedisStore {
     }
 
     async fn wake(&self, reader: u64) -> Result<(), StoreError> {
+        if self.connector.is_cluster() {
+            self.sleepers.wake(reader);
+            return Ok(());
+        }
         let mut command = redis::cmd("CLIENT");
         command.arg("UNBLOCK").arg(reader).arg("TIMEOUT");
         self.connector.ask("waking the reader of jobs", &command).await
@@ -398,96 +391,6 @@ fn delivery_numbers(pending: Value) -> Vec<(EntryId, u32)> {
         Some((id, word(parts.nth(2)?).parse().ok()?))
     };
     array(pending).into_iter().flatten().filter_map(number).collect()
-}
-
-/// Reads jobs for one consumer.
-struct StreamReader {
-    /// The server's id of the connection.
-    id: u64,
-    line: Line,
-    /// Reused for its buffer.
-    request: Request,
-    connector: Connector,
-    keys: Keys,
-    consumer: String,
-}
-
-impl StreamReader {
-    async fn ask(
-        &mut self,
-        wanted: &[(ShardId, Arc<str>)],
-        count: usize,
-        block: Duration,
-    ) -> Result<(), RedisError> {
-        let request = &mut self.request;
-        request.clear();
-        let words = 6 + if block.is_zero() { 0 } else { 2 } + wanted.len() * 2;
-        request.command("XREADGROUP", words).word("GROUP").word(GROUP).word(&self.consumer);
-        request.word("COUNT").word(count);
-        if !block.is_zero() {
-            request.word("BLOCK").word(block.as_millis().max(1));
-        }
-        request.word("STREAMS");
-        for (shard, queue) in wanted {
-            request.word(self.keys.jobs(*shard, queue));
-        }
-        for _ in wanted {
-            request.word(">");
-        }
-        self.line.ask(request, block).await?.checked().map(drop)
-    }
-
-    /// Creates missing groups at the stream's beginning, so that no existing entry is skipped.
-    async fn make_groups(&mut self, wanted: &[(ShardId, Arc<str>)]) -> Result<(), StoreError> {
-        for (shard, queue) in wanted {
-            self.request.clear();
-            self.request.command("XGROUP", 5).word("CREATE").word(self.keys.jobs(*shard, queue));
-            self.request.word(GROUP).word("0").word("MKSTREAM");
-            let made = self.line.ask(&self.request, Duration::ZERO).await.and_then(Replies::checked);
-            match made {
-                Ok(_) => {}
-                Err(error) if error.code() == Some("BUSYGROUP") => {}
-                Err(error) => return Err(self.connector.error("creating a consumer group", &error)),
-            }
-        }
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl JobReader for StreamReader {
-    fn id(&self) -> u64 {
-        self.id
-    }
-
-    async fn read(
-        &mut self,
-        wanted: &[(ShardId, Arc<str>)],
-        count: usize,
-        block: Duration,
-    ) -> Result<Vec<Delivered>, StoreError> {
-        const DOING: &str = "reading jobs";
-        let mut asked = self.ask(wanted, count, block).await;
-        if asked.as_ref().is_err_and(|e| e.code() == Some("NOGROUP")) {
-            self.make_groups(wanted).await?;
-            asked = self.ask(wanted, count, block).await;
-        }
-        asked.map_err(|e| self.connector.error(DOING, &e))?;
-        let mut jobs = Vec::new();
-        let mut of: Option<(String, &(ShardId, Arc<str>))> = None;
-        let whole = entries(&mut self.line.replies(), ["run", "job"], |stream, entry, [run, body]| {
-            // The entries of a stream come together.
-            if of.as_ref().is_none_or(|(name, _)| name != stream) {
-                let named = |wanted: &&(ShardId, Arc<str>)| self.keys.jobs(wanted.0, &wanted.1) == stream;
-                of = wanted.iter().find(named).map(|wanted| (stream.to_owned(), wanted));
-            }
-            let Some((_, (shard, queue))) = &of else { return };
-            let (shard, queue, run, body) = (*shard, queue.clone(), run.into_owned(), body.into_owned());
-            jobs.push(Delivered { shard, queue, entry, number: 1, run, body });
-        });
-        whole.ok_or_else(|| unexpected(DOING, "not a list of streams"))?;
-        Ok(jobs)
-    }
 }
 
 #[cfg(test)]

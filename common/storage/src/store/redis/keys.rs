@@ -221,6 +221,10 @@ impl Keys {
 
     // ---- a shard
 
+    /// string: in a cluster, written to test whether the server of the shard accepts writes
+    pub fn probe_of(&self, shard: ShardId) -> String {
+        self.shard(shard, "probe")
+    }
     /// string PX: the owner's id; the lease
     pub fn owner(&self, shard: ShardId) -> String {
         self.shard(shard, "owner")
@@ -450,6 +454,10 @@ impl Keys {
     /// stream: its events
     pub fn events(&self, run: RunId) -> String {
         self.of_run(run, EVENTS)
+    }
+    /// stream: a copy of its events, only within a commit
+    pub fn events_copy(&self, run: RunId) -> String {
+        self.of_run(run, ":events:copy")
     }
     /// hash: its blobs and their sizes
     pub fn blobs(&self, run: RunId) -> String {

@@ -9,6 +9,7 @@ pub mod scripts;
 mod annotations;
 mod app_keys;
 mod app_records;
+mod asked;
 mod blobs;
 mod calls;
 mod catalog;
@@ -21,6 +22,7 @@ mod diagnosis;
 mod feedbacks;
 mod fleet;
 mod follow;
+mod job_reader;
 mod jobs;
 mod journal;
 mod knowledge;
@@ -29,15 +31,17 @@ mod listing;
 mod messages;
 mod pauses;
 mod runs;
+mod shard_readers;
 mod shards;
 mod suspects;
+mod told;
 mod triggers;
 mod uploads;
 
 #[cfg(test)]
 mod page;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bb8_redis::bb8;
@@ -47,8 +51,9 @@ pub use crate::store::redis::connection::config::RedisConfig;
 use tidemill_base::ids::{BlobId, ShardId};
 use tidemill_base::limits;
 
-use blobs::BlobConnections;
+use blobs::{BlobConnections, BlobLane};
 use connection::Connector;
+use connection::durable::Waiters;
 use follow::Ticks;
 use keys::Keys;
 use scripts::Scripts;
@@ -68,6 +73,8 @@ pub struct StoreLimits {
     pub retention_seconds: u64,
     /// Retention of a conversation after its last write, in seconds; 0 for ever.
     pub conversation_seconds: u64,
+    /// A replica that is away for longer is not waited for by durability `replicated`, in seconds.
+    pub replica_away_seconds: u64,
 }
 
 impl Default for StoreLimits {
@@ -79,11 +86,12 @@ impl Default for StoreLimits {
             queue_max: limits::QUEUE_MAX,
             retention_seconds: limits::RETENTION_SECONDS,
             conversation_seconds: limits::CONVERSATION_SECONDS,
+            replica_away_seconds: limits::REPLICA_AWAY_SECONDS,
         }
     }
 }
 
-/// The store over one Redis server.
+/// The store over one Redis server or a cluster.
 pub struct RedisStore {
     connector: Connector,
     keys: Keys,
@@ -92,12 +100,14 @@ pub struct RedisStore {
     /// A separate pool for large values, so that they do not delay other requests.
     blobs: bb8::Pool<BlobConnections>,
     ticks: Ticks,
+    sleepers: shard_readers::Sleepers,
     /// Graphs that a shard has: their documents need not be sent again.
     stored_graphs: Mutex<HashSet<(ShardId, String)>>,
     /// Queues whose names this process has noted.
     noted_queues: Mutex<HashSet<Arc<str>>>,
-    /// The server's memory use and when it was read.
-    memory: Mutex<Option<(std::time::Instant, Memory)>>,
+    /// The memory use of each server, by its address, and when it was read.
+    memory: Mutex<HashMap<Arc<str>, (std::time::Instant, Memory)>>,
+    waiters: Waiters,
 }
 
 impl RedisStore {
@@ -106,21 +116,36 @@ impl RedisStore {
     /// # Errors
     /// An invalid address.
     pub fn new(config: &RedisConfig, limits: StoreLimits) -> Result<Arc<Self>, StoreError> {
+        Self::with(config, limits, Ticks::default())
+    }
+
+    /// A store with connections of its own in the same process. Who follows a run through one of them learns at once what
+    /// the owner of a shard commits through the other.
+    ///
+    /// # Errors
+    /// An invalid address.
+    pub fn beside(&self, config: &RedisConfig) -> Result<Arc<Self>, StoreError> {
+        Self::with(config, self.limits.clone(), self.ticks.beside())
+    }
+
+    fn with(config: &RedisConfig, limits: StoreLimits, ticks: Ticks) -> Result<Arc<Self>, StoreError> {
         let connector = Connector::new(config)?;
         let blobs = bb8::Pool::builder()
             .max_size(config.blob_connections.max(1))
             .connection_timeout(std::time::Duration::from_millis(config.timeout_ms))
             .build_unchecked(BlobConnections(connector.clone()));
         Ok(Arc::new(Self {
-            ticks: Ticks::default(),
+            ticks,
+            sleepers: shard_readers::Sleepers::default(),
+            keys: connector.keys().clone(),
             connector,
-            keys: Keys::new(&config.namespace),
             scripts: Scripts::new(),
             limits,
             blobs,
             stored_graphs: Mutex::default(),
             noted_queues: Mutex::default(),
             memory: Mutex::default(),
+            waiters: Waiters::default(),
         }))
     }
 
@@ -160,19 +185,26 @@ impl RedisStore {
         first.arg(&key).arg(pieces.next().unwrap_or_default()).arg("EX").arg(limits::BLOB_PENDING_SECONDS);
         connection.ask::<()>(DOING, &first).await?;
         // A value of many megabytes in one command would block the server.
+        let mut stored = text.len().min(PIECE);
         for piece in pieces {
             let mut more = redis::cmd("APPEND");
             more.arg(&key).arg(piece);
-            connection.ask::<()>(DOING, &more).await?;
+            stored += piece.len();
+            let length: usize = connection.ask(DOING, &more).await?;
+            // Another server that took over in between may lack the beginning.
+            if length != stored {
+                let reason = format!("{length} bytes are there where {stored} were sent; it is sent again");
+                return Err(StoreError::Refused { doing: DOING, reason });
+            }
         }
         Ok(())
     }
 
-    async fn blob_connection(
-        &self,
-        doing: &'static str,
-    ) -> Result<bb8::PooledConnection<'_, BlobConnections>, StoreError> {
-        self.blobs.get().await.map_err(|error| match error {
+    async fn blob_connection(&self, doing: &'static str) -> Result<BlobLane<'_>, StoreError> {
+        if self.connector.is_cluster() {
+            return Ok(BlobLane::Cluster(&self.connector));
+        }
+        self.blobs.get().await.map(BlobLane::Pool).map_err(|error| match error {
             bb8::RunError::User(error) => error,
             bb8::RunError::TimedOut => StoreError::Unreachable {
                 address: self.connector.address.to_string(),

@@ -7,20 +7,22 @@ use async_trait::async_trait;
 use redis::Value;
 
 use super::RedisStore;
+use super::asked::complete;
 use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
     Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
-    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired,
-    Fleet, Following, KeyCost, KeyNote, KnowledgeBases, ListConversations, ListDead, ListRuns,
-    ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved,
-    Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState,
-    UploadCharge, UploadCharged, WaitingCall, unreadable_events,
+    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
+    EntryPut, Fired, Fleet, Following, KeyCost, KeyNote, KnowledgeBases, ListConversations, ListDead,
+    ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal,
+    Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges,
+    TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_base::limits;
 use tidemill_engine::state::run::RunStatus;
+use tidemill_wire::asked::whole_pause;
 use tidemill_wire::entry::EventEntry;
 use tidemill_wire::event::last_seq;
 use tidemill_wire::state::AtRest;
@@ -71,6 +73,10 @@ impl Runs for RedisStore {
         self
     }
 
+    fn durable(&self) -> &dyn Durable {
+        self
+    }
+
     async fn check(&self) -> Result<ServerReport, StoreError> {
         crate::store::redis::connection::check::check(self).await
     }
@@ -111,9 +117,11 @@ impl Runs for RedisStore {
     }
 
     async fn writable(&self) -> Result<(), StoreError> {
-        let mut command = redis::cmd("SET");
-        command.arg(self.keys.probe()).arg(1).arg("EX").arg(60);
-        self.connector.ask("writing a probe", &command).await
+        let refused = self.refusals().await?;
+        match refused.into_iter().next() {
+            Some((is_whole, error)) if is_whole => Err(error),
+            Some(_) | None => Ok(()),
+        }
     }
 
     async fn create_run(&self, new: &NewRun) -> Result<Created, StoreError> {
@@ -211,7 +219,11 @@ impl Runs for RedisStore {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.keys.pauses(run));
         let fields: HashMap<String, String> = self.connector.ask("reading pauses", &command).await?;
-        Ok(fields.into_iter().collect())
+        let whole = |(id, text): (String, String)| {
+            let text = whole_pause(run, &id, &text);
+            (id, text)
+        };
+        Ok(fields.into_iter().map(whole).collect())
     }
 
     async fn ledger(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
@@ -362,7 +374,9 @@ impl Runs for RedisStore {
         let value: Value = self.connector.ask(DOING, &command).await?;
         let entries = array(value).ok_or_else(|| unexpected(DOING, "not a list"))?;
         let read = entries.into_iter().filter_map(entry).map(|(id, fields)| EventEntry::read(id, fields));
-        read.collect::<Result<_, _>>().map_err(unreadable_events)
+        let mut entries: Vec<EventEntry> = read.collect::<Result<_, _>>().map_err(unreadable_events)?;
+        complete(&self.connector, &self.keys, run, &mut entries).await?;
+        Ok(entries)
     }
 
     fn follow(&self, run: RunId) -> Following {
@@ -533,6 +547,31 @@ impl Runs for RedisStore {
 }
 
 impl RedisStore {
+    /// Writes a probe to each server, and returns what was refused. The flag says that the store cannot be used at all: one
+    /// server of a cluster that takes no writes stops its own shards only, unless it has the namespace's keys.
+    ///
+    /// # Errors
+    /// The number of shards of a cluster cannot be read.
+    pub async fn refusals(&self) -> Result<Vec<(bool, StoreError)>, StoreError> {
+        const DOING: &str = "writing a probe";
+        let mut pipe = redis::pipe();
+        let mut probe = |key: String| {
+            pipe.cmd("SET").arg(key).arg(1).arg("EX").arg(60);
+        };
+        probe(self.keys.probe());
+        if self.connector.is_cluster() {
+            (0..Runs::meta(self).await?.shards)
+                .map(ShardId)
+                .for_each(|shard| probe(self.keys.probe_of(shard)));
+        }
+        let mut answers = self.connector.ask_each(DOING, &pipe).await.into_iter();
+        let of_namespace = answers.next().and_then(Result::err).map(|error| (true, error));
+        let of_shards: Vec<Result<Value, StoreError>> = answers.collect();
+        let all_fail = !of_shards.is_empty() && of_shards.iter().all(Result::is_err);
+        let of_shards = of_shards.into_iter().filter_map(Result::err).map(|error| (all_fail, error));
+        Ok(of_namespace.into_iter().chain(of_shards).collect())
+    }
+
     async fn create(&self, new: &NewRun, graph_known: bool) -> Result<String, StoreError> {
         let (keys, shard, (hash, document)) = (&self.keys, new.id.shard(), &new.graph);
         let mut script_keys = vec![
@@ -615,7 +654,8 @@ impl RedisStore {
         let last = array(last).and_then(|mut entries| entry(entries.pop()?));
         let seq = last.and_then(|(_, fields)| last_seq(&fields)).unwrap_or(0);
         let collected = hash(collected, "the results of closed frames")?;
-        let pauses = hash(pauses, "the list of pauses")?;
+        let mut pauses = hash(pauses, "the list of pauses")?;
+        pauses.iter_mut().for_each(|(id, text)| *text = whole_pause(run, id, text));
         let messages = match fields.get(OBJECTS_FIELD) {
             // Read after the rest: messages written in between are beyond the index and ignored.
             Some(field) => self.messages_at_rest(run, field).await?,

@@ -4,6 +4,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use redis::Value;
 
 use super::RedisStore;
@@ -80,17 +82,30 @@ impl Shards for RedisStore {
     }
 
     async fn renew(&self, shards: &[ShardId], id: &str, lease: Duration) -> Result<Vec<ShardId>, StoreError> {
-        let mut lost = Vec::new();
-        for &shard in shards {
-            let keys = [self.keys.nothing(shard), self.keys.owner(shard)];
-            let args = args![id, lease.as_millis()];
-            let word: String =
-                self.connector.run("renewing a lease", &self.scripts.renew_shard, &keys, &args).await?;
-            if word != "KEPT" {
-                lost.push(shard);
+        // All at once, and each by itself: in a cluster one server that does not answer must not cost the leases of the
+        // shards on others.
+        let mut renewed: FuturesUnordered<_> =
+            shards.iter().map(|&shard| self.renew_one(shard, id, lease)).collect();
+        let until = tokio::time::Instant::now() + lease / 4;
+        let (mut lost, mut failed, mut is_any) = (Vec::new(), None, false);
+        while let Ok(Some(answer)) = tokio::time::timeout_at(until, renewed.next()).await {
+            match answer {
+                Ok((shard, is_kept)) => {
+                    is_any = true;
+                    lost.extend((!is_kept).then_some(shard));
+                }
+                Err(error) => failed = Some(error),
             }
         }
-        Ok(lost)
+        match failed {
+            Some(error) if !is_any => Err(error),
+            None if !is_any && !shards.is_empty() => Err(StoreError::Unreachable {
+                address: self.connector.address.to_string(),
+                doing: RENEWING,
+                reason: format!("no answer within {:?}", lease / 4),
+            }),
+            Some(_) | None => Ok(lost),
+        }
     }
 
     async fn release(&self, shard: ShardId, id: &str) -> Result<(), StoreError> {
@@ -104,7 +119,7 @@ impl Shards for RedisStore {
 
     async fn reader(&self, shard: ShardId) -> Result<Box<dyn FactReader>, StoreError> {
         Ok(Box::new(InboxReader {
-            line: self.connector.open_line().await?,
+            line: self.connector.open_line(&self.keys.inbox(shard)).await?,
             request: Request::default(),
             connector: self.connector.clone(),
             key: self.keys.inbox(shard),
@@ -353,24 +368,33 @@ impl Shards for RedisStore {
         Ok(())
     }
 
-    async fn memory(&self) -> Result<Memory, StoreError> {
+    async fn memory(&self, shard: ShardId) -> Result<Memory, StoreError> {
+        const DOING: &str = "reading the memory use";
         const FRESH: Duration = Duration::from_millis(500);
-        let known = *self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = self.connector.server_of(&self.keys.fence(shard)).await?;
+        let known = self.memory.lock().unwrap_or_else(PoisonError::into_inner).get(server.address()).copied();
         if let Some((_, memory)) = known.filter(|(at, _)| at.elapsed() < FRESH) {
             return Ok(memory);
         }
         let mut command = redis::cmd("INFO");
         command.arg("memory");
-        let info: String = self.connector.ask("reading the memory use", &command).await?;
+        let info: String = self.connector.ask_server(&server, DOING, &command).await?;
         let number = |name: &str| {
             let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             value.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
         };
         let memory =
             Memory { used: number("used_memory"), max: Some(number("maxmemory")).filter(|max| *max > 0) };
-        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((std::time::Instant::now(), memory));
+        let mut known = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(server.address().clone(), (std::time::Instant::now(), memory));
         Ok(memory)
+    }
+
+    async fn time_at(&self, shard: ShardId) -> Result<Timestamp, StoreError> {
+        let server = self.connector.server_of(&self.keys.fence(shard)).await?;
+        let time = self.connector.ask_server(&server, "reading the time", &redis::cmd("TIME")).await?;
+        let (seconds, micros): (i64, i64) = time;
+        Ok(Timestamp::from_micros(seconds * 1_000_000 + micros))
     }
 
     async fn inbox_len(&self, shard: ShardId) -> Result<u64, StoreError> {
@@ -390,7 +414,22 @@ fn from_score(score: f64) -> Timestamp {
     Timestamp::from_millis(score as i64)
 }
 
+const RENEWING: &str = "renewing a lease";
+
 impl RedisStore {
+    /// Renews the lease of a shard; whether it is kept.
+    async fn renew_one(
+        &self,
+        shard: ShardId,
+        id: &str,
+        lease: Duration,
+    ) -> Result<(ShardId, bool), StoreError> {
+        let keys = [self.keys.nothing(shard), self.keys.owner(shard)];
+        let args = args![id, lease.as_millis()];
+        let word: String = self.connector.run(RENEWING, &self.scripts.renew_shard, &keys, &args).await?;
+        Ok((shard, word == "KEPT"))
+    }
+
     /// Adds an id to a list of live processes, by the server's time; returns the ids on it.
     pub(super) async fn announce(
         &self,

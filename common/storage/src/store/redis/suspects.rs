@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisResult, Value};
+use redis::Value;
 
 use super::RedisStore;
 use super::connection::{Arg, args};
@@ -41,19 +41,17 @@ impl RedisStore {
     ) -> Result<Stale, StoreError> {
         const DOING: &str = "looking for abandoned jobs";
         let mut pipe = redis::Pipeline::with_capacity(streams.len());
-        // A stream that was never read has no group.
-        pipe.ignore_errors();
         for (shard, queue) in streams {
             let command = pipe.cmd("XPENDING").arg(self.keys.jobs(*shard, queue)).arg(GROUP);
             command.arg("IDLE").arg(idle_ms(idle)).arg("-").arg("+").arg(limits::STALE_READ_MAX);
         }
-        let answers: Vec<RedisResult<Value>> = self.connector.ask_all(DOING, &pipe).await?;
+        let answers = self.connector.ask_some(DOING, &pipe).await?;
         let mut found: Vec<InStream<'_>> = Vec::new();
         for (stream, answer) in streams.iter().zip(answers) {
             let pending = match answer {
-                Ok(value) => array(value).ok_or_else(|| unexpected(DOING, "not a list"))?,
-                Err(error) if error.code() == Some("NOGROUP") => continue,
-                Err(error) => return Err(self.connector.error(DOING, &error)),
+                Some(value) => array(value).ok_or_else(|| unexpected(DOING, "not a list"))?,
+                // A stream that was never read has no group, and a silent server of a cluster shows nothing.
+                None => continue,
             };
             let pending: Vec<Pending> = pending.into_iter().filter_map(pending_entry).collect();
             if !pending.is_empty() {
@@ -77,10 +75,13 @@ impl RedisStore {
                 command.arg(it.entry.to_string());
             }
         }
-        let mut answers = self.connector.ask_all::<Vec<Value>>(DOING, &pipe).await?.into_iter();
-        let cleared = answers.next().and_then(array).unwrap_or_default().into_iter().map(word).collect();
+        let mut answers = self.connector.ask_some(DOING, &pipe).await?.into_iter();
+        let cleared =
+            answers.next().flatten().and_then(array).unwrap_or_default().into_iter().map(word).collect();
         let mut jobs = Vec::new();
         for (((shard, queue), pending), records) in found.into_iter().zip(answers) {
+            // A server of a cluster that has become silent: its jobs wait for the next look.
+            let Some(records) = records else { continue };
             let records = array(records).ok_or_else(|| unexpected(DOING, "not a list"))?;
             for (it, record) in pending.into_iter().zip(records) {
                 // A record that cannot be read is as good as none: the job is suspected again.

@@ -126,7 +126,7 @@ impl RedisStore {
         if shards.is_empty() {
             return Ok((now, Vec::new()));
         }
-        let answers: Vec<Vec<(String, f64)>> = self.connector.ask_all(DOING, &pipe).await?;
+        let answers: Vec<Vec<(String, f64)>> = self.connector.ask_those(DOING, &pipe).await?;
         let entry = |(trigger, at): (String, f64)| DueSchedule { trigger, due: moment(at) };
         Ok((now, answers.into_iter().flatten().map(entry).collect()))
     }

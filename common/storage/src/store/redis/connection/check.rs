@@ -2,35 +2,24 @@
 //! where CONFIG may be read, it adds the rest.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::store::redis::RedisStore;
 use crate::store::redis::connection::server_state::{self, Seen, wrong_role};
-use crate::store::{ServerReport, StoreError};
+use crate::store::redis::connection::servers::Node;
+use crate::store::{Memory, ServerReport, StoreError};
 use tidemill_wire::VERSION;
 
 /// The oldest version with all commands that the scripts use.
 const VERSION_MIN: (u64, u64) = (6, 2);
 
+const DOING: &str = "checking the server";
+
 pub(in crate::store::redis) async fn check(store: &RedisStore) -> Result<ServerReport, StoreError> {
-    const DOING: &str = "checking the server";
-    let mut pipe = redis::pipe();
-    for section in ["server", "memory", "persistence", "replication"] {
-        pipe.cmd("INFO").arg(section);
-    }
-    let sections: Vec<String> = store.connector.ask_all(DOING, &pipe).await?;
-    let info = sections.concat();
-    // Before other requests: a server in another role refuses them with words that do not name the cause.
-    if let Some(why) = wrong_role(&Seen { info: &info, settings: &HashMap::new() }, &store.connector.address)
-    {
-        return Err(StoreError::Unusable(why));
-    }
-    let mut settings = HashMap::new();
-    for name in SETTINGS {
-        let mut ask = redis::cmd("CONFIG");
-        ask.arg("GET").arg(name);
-        // A hosted server may not show its settings.
-        let Ok(pairs) = store.connector.ask::<HashMap<String, String>>(DOING, &ask).await else { break };
-        settings.extend(pairs);
+    let servers = store.connector.masters().await?;
+    let mut reports = Vec::with_capacity(servers.len());
+    for server in &servers {
+        reports.push((server.address().clone(), check_server(store, server).await?));
     }
     let mut read = redis::cmd("HGET");
     read.arg(store.keys.meta()).arg("v");
@@ -38,7 +27,64 @@ pub(in crate::store::redis) async fn check(store: &RedisStore) -> Result<ServerR
     if let Some(version) = version.filter(|version| *version > u64::from(VERSION)) {
         return Err(StoreError::Newer { what: format!("the namespace of {}", store.keys.meta()), version });
     }
-    judge(&info, &settings, &store.connector.address)
+    Ok(together(reports))
+}
+
+/// Checks one server: all of a cluster are checked.
+async fn check_server(store: &RedisStore, server: &Node) -> Result<ServerReport, StoreError> {
+    let mut sections = Vec::new();
+    for section in ["server", "memory", "persistence", "replication"] {
+        let mut command = redis::cmd("INFO");
+        command.arg(section);
+        sections.push(store.connector.ask_server::<String>(server, DOING, &command).await?);
+    }
+    let info = sections.concat();
+    // Before other requests: a server in another role refuses them with words that do not name the cause.
+    let seen = Seen { info: &info, settings: &HashMap::new() };
+    if let Some(why) = wrong_role(&seen, server.address(), store.connector.is_cluster()) {
+        return Err(StoreError::Unusable(why));
+    }
+    let mut settings = HashMap::new();
+    for name in SETTINGS {
+        let mut ask = redis::cmd("CONFIG");
+        ask.arg("GET").arg(name);
+        // A hosted server may not show its settings.
+        let pairs = store.connector.ask_server::<HashMap<String, String>>(server, DOING, &ask).await;
+        let Ok(pairs) = pairs else { break };
+        settings.extend(pairs);
+    }
+    judge(&info, &settings, server.address())
+}
+
+/// The reports of all servers in one: of several servers each sentence names its own, and the memory is that of the
+/// fullest.
+fn together(mut reports: Vec<(Arc<str>, ServerReport)>) -> ServerReport {
+    if reports.len() == 1
+        && let Some((_, only)) = reports.pop()
+    {
+        return only;
+    }
+    let mut whole = ServerReport::default();
+    for (address, report) in reports {
+        let named =
+            |says: Vec<String>| says.into_iter().map(|says| format!("{address}: {says}")).collect::<Vec<_>>();
+        whole.warnings.extend(named(report.warnings));
+        whole.hints.extend(named(report.hints));
+        if whole.version.is_empty() || older(&report.version, &whole.version) {
+            whole.version = report.version;
+        }
+        let fullness = |memory: &Memory| memory.used as f64 / memory.max.map_or(f64::MAX, |max| max as f64);
+        whole.memory = match (whole.memory, report.memory) {
+            (Some(one), Some(other)) if fullness(&one) >= fullness(&other) => Some(one),
+            (one, other) => other.or(one),
+        };
+    }
+    whole
+}
+
+fn older(one: &str, other: &str) -> bool {
+    let numbers = |version: &str| version.split('.').map(|n| n.parse().unwrap_or(0)).collect::<Vec<u64>>();
+    numbers(one) < numbers(other)
 }
 
 /// Settings that INFO does not show.
@@ -198,6 +244,24 @@ mod tests {
         assert!(old.contains("6.2 or newer"), "{old}");
         let refused = report_of(&[("maxmemory_policy", "allkeys-lru")]).unwrap_err().to_string();
         assert!(refused.contains("maxmemory-policy noeviction"), "{refused}");
+    }
+
+    #[test]
+    fn the_reports_of_several_servers_name_each_and_show_the_fullest() {
+        let of = |used, version: &str, says: &str| ServerReport {
+            version: version.into(),
+            warnings: vec![says.into()],
+            hints: vec![],
+            memory: Some(Memory { used, max: Some(100) }),
+        };
+        let whole = together(vec![
+            ("a:1".into(), of(1, "7.10.0", "one")),
+            ("b:2".into(), of(9, "7.2.0", "two")),
+            ("c:3".into(), of(5, "8.0.0", "three")),
+        ]);
+        assert_eq!(whole.warnings, ["a:1: one", "b:2: two", "c:3: three"]);
+        assert_eq!((whole.version.as_str(), whole.memory.unwrap().used), ("7.2.0", 9));
+        assert_eq!(together(vec![("a:1".into(), of(1, "7.0.0", "one"))]).warnings, ["one"]);
     }
 
     #[test]

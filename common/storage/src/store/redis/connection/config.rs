@@ -8,7 +8,8 @@ use tidemill_base::hidden::HiddenUrl;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
-    /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS, `unix:///path`.
+    /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS, `unix:///path`;
+    /// `redis+cluster://[user:password@]host:port,host:port` for a cluster, `rediss+cluster://…` with TLS.
     pub url: HiddenUrl,
     /// A PEM file with the certificates trusted for `rediss://`; empty: the public authorities.
     pub ca_file: String,
@@ -18,6 +19,8 @@ pub struct RedisConfig {
     pub timeout_ms: u64,
     /// Connections in the pool for blobs.
     pub blob_connections: u32,
+    /// In a cluster: the time between two looks at which server has which slots, in milliseconds.
+    pub cluster_refresh_ms: u64,
 }
 
 impl Default for RedisConfig {
@@ -28,6 +31,7 @@ impl Default for RedisConfig {
             namespace: "tm".into(),
             timeout_ms: 5_000,
             blob_connections: 4,
+            cluster_refresh_ms: 2_000,
         }
     }
 }

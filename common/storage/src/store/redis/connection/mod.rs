@@ -1,98 +1,148 @@
-//! Connections: a shared one for short requests, replaced when it breaks; separate ones for blocking requests
-//! and for those that must not reconnect silently. Turns the library's errors into errors that say what to
-//! do.
+//! Connections to one server or to a cluster: shared ones for short requests, replaced when they break; separate ones for
+//! blocking requests and for those that must not reconnect silently. Each request goes to the server of its keys.
 
+mod address;
+pub(super) mod args;
 pub(super) mod check;
 pub(super) mod config;
+pub(super) mod durable;
+pub(super) mod errors;
 mod keys_of;
 pub(super) mod one_slot;
 pub(super) mod pubsub;
 pub(super) mod replies;
 pub(super) mod roots;
+mod routing;
 mod server_state;
+pub(super) mod servers;
 pub(super) mod wire_connection;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, Script};
-use redis::{ConnectionAddr, TlsCertificates};
-use rustls::RootCertStore;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Script, Value};
 
 use super::StoreError;
+pub(super) use args::{Arg, args};
+pub(super) use errors::is_read_only;
+
+use crate::store::redis::connection::address::Address;
 use crate::store::redis::connection::config::RedisConfig;
-use crate::store::redis::connection::roots::Roots;
+use crate::store::redis::connection::errors::explain;
+use crate::store::redis::connection::routing::{Redirect, slot_of};
+use crate::store::redis::connection::servers::{Cluster, How, Lane, Node, Reach, Replayed, slot_of_request};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request};
 use crate::store::redis::keys::Keys;
 use tidemill_base::hidden::masked_url;
 
-/// Opens connections to one server.
+/// How often a script is loaded for one call, while its slot moves from server to server.
+const LOADS_MAX: usize = 3;
+
+/// Opens connections to the servers behind `redis.url`.
 #[derive(Clone)]
 pub(super) struct Connector {
-    client: Client,
-    /// The trusted certificates for TLS.
-    roots: Arc<RootCertStore>,
-    shared: Arc<Mutex<Option<MultiplexedConnection>>>,
-    /// Idle lines.
-    lines: Arc<Mutex<Vec<Line>>>,
-    timeout: Duration,
-    /// The names of the namespace's keys, for the check that the keys of a request are in one slot.
+    servers: Servers,
+    /// The names of the namespace's keys, as they are on these servers.
     keys: Keys,
+    /// The slot of the keys of the namespace.
+    home: u16,
     /// The address without password, for messages.
     pub(super) address: Arc<str>,
 }
 
+#[derive(Clone)]
+enum Servers {
+    One(Arc<Node>),
+    Cluster(Arc<Cluster>),
+}
+
 impl Connector {
     pub(super) fn new(config: &RedisConfig) -> Result<Self, StoreError> {
-        let address = masked_url(&config.url);
-        // The library's own message names one of its build options.
-        if config.url.ends_with("#insecure") {
-            return Err(StoreError::Unusable(format!(
-                "redis.url {address} ends with #insecure, but Tidemill always checks the server's certificate; remove \
-                 #insecure, and name the file with the certificates to trust in redis.ca_file"
-            )));
-        }
-        let Roots { pem, store } = Roots::of(&config.ca_file)?;
-        let client = match pem {
-            // The library accepts certificates only for such an address.
-            Some(pem) if config.url.starts_with("rediss://") => {
-                let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem) };
-                Client::build_with_tls(config.url.as_str(), certificates)
+        let shown = masked_url(&config.url);
+        let unusable = |reason: String| StoreError::Unusable(format!("redis.url {shown}: {reason}"));
+        let address = Address::read(&config.url, &shown)?;
+        let reach = Reach::new(&config.ca_file, Duration::from_millis(config.timeout_ms))?;
+        let (servers, keys) = match address {
+            Address::One(info) => {
+                let node = Node::new(*info, &reach, &shown).map_err(|error| unusable(error.to_string()))?;
+                (Servers::One(Arc::new(node)), Keys::new(&config.namespace))
             }
-            Some(_) | None => Client::open(config.url.as_str()),
+            Address::Cluster(_) if config.namespace.contains(['{', '}']) => {
+                let name = &config.namespace;
+                return Err(unusable(format!(
+                    "the namespace {name:?} has a brace, which decides the slot of a key in a cluster; set another \
+                     redis.namespace"
+                )));
+            }
+            Address::Cluster(seeds) => {
+                let every = Duration::from_millis(config.cluster_refresh_ms.max(1));
+                (
+                    Servers::Cluster(Cluster::new(seeds, reach, &shown, every)),
+                    Keys::on_cluster(&config.namespace),
+                )
+            }
         };
-        let client = client.map_err(|e| {
-            StoreError::Unusable(format!(
-                "redis.url {address} is not a Redis address: {e}; use one like redis://127.0.0.1:6379"
-            ))
-        })?;
-        Ok(Self {
-            client,
-            roots: Arc::new(store),
-            shared: Arc::default(),
-            lines: Arc::default(),
-            timeout: Duration::from_millis(config.timeout_ms),
-            keys: Keys::new(&config.namespace),
-            address: address.into(),
-        })
+        Ok(Self { servers, keys, home: slot_of(config.namespace.as_bytes()), address: shown.into() })
     }
 
-    /// Opens a separate connection. `blocks` is the longest time that a command on it blocks at the server.
-    pub(super) async fn open(&self, blocks: Duration) -> Result<MultiplexedConnection, StoreError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.timeout))
-            // The response timeout exceeds the server's wait, so that a half-open connection does not block
-            // for ever.
-            .set_response_timeout(Some(self.timeout + blocks));
-        let opened = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        opened.map_err(|e| self.not_connected(&e))
+    /// The names of the keys on these servers.
+    pub(super) fn keys(&self) -> &Keys {
+        &self.keys
     }
 
-    /// Opens a line: a connection with one user, whose replies are read in place.
-    pub(super) async fn open_line(&self) -> Result<Line, StoreError> {
-        let opened = Line::open(self.client.get_connection_info(), &self.roots, self.timeout).await;
-        opened.map_err(|e| self.not_connected(&e))
+    /// The servers that have the keys: one, or all masters of the cluster.
+    ///
+    /// # Errors
+    /// No server of the cluster says which ones these are.
+    pub(super) async fn masters(&self) -> Result<Vec<Arc<Node>>, StoreError> {
+        match &self.servers {
+            Servers::One(node) => Ok(vec![node.clone()]),
+            Servers::Cluster(cluster) => cluster.masters().await,
+        }
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster(_))
+    }
+
+    /// The server that has this key at the moment.
+    ///
+    /// # Errors
+    /// No server of the cluster says which one it is.
+    pub(super) async fn server_of(&self, key: &str) -> Result<Arc<Node>, StoreError> {
+        match &self.servers {
+            Servers::One(node) => Ok(node.clone()),
+            Servers::Cluster(cluster) => cluster.master_of(slot_of(key.as_bytes())).await,
+        }
+    }
+
+    /// A server for subscriptions. The processes of a fleet take different ones.
+    ///
+    /// # Errors
+    /// No server of the cluster says which ones there are.
+    pub(super) async fn any_server(&self) -> Result<Arc<Node>, StoreError> {
+        let masters = self.masters().await?;
+        let at = usize::try_from(std::process::id()).unwrap_or(0) % masters.len().max(1);
+        match masters.into_iter().nth(at) {
+            Some(node) => Ok(node),
+            None => self.server_of(&self.keys.meta()).await,
+        }
+    }
+
+    /// Opens a separate connection to the one server, for large values.
+    pub(super) async fn open(&self) -> Result<MultiplexedConnection, StoreError> {
+        self.server_of(&self.keys.meta()).await?.open(Duration::ZERO).await
+    }
+
+    /// Opens a line to the server of this key: a connection with one user, whose replies are read in place.
+    pub(super) async fn open_line(&self, key: &str) -> Result<Line, StoreError> {
+        let Servers::Cluster(cluster) = &self.servers else {
+            return self.server_of(key).await?.open_line().await;
+        };
+        let node = self.server_of(key).await?;
+        let line = node.open_line().await.inspect_err(|_| cluster.want_look())?;
+        Ok(line.until(node.left()))
     }
 
     /// Sends a request over an idle or new line and passes its replies to `read`.
@@ -105,18 +155,16 @@ impl Connector {
         if one_slot::IS_CHECKED {
             one_slot::check_request(&self.keys, doing, request);
         }
-        let free = || self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = free().pop();
-        let mut line = match idle {
-            Some(line) => line,
-            None => self.open_line().await?,
+        let node = match &self.servers {
+            Servers::One(node) => node,
+            Servers::Cluster(cluster) => return cluster.ask_line(doing, request, read).await,
         };
+        let mut line = node.line().await?;
         let answer = line.ask(request, Duration::ZERO).await;
         let answer = answer.and_then(read).map_err(|e| self.error(doing, &e));
         match &answer {
-            // The other idle lines lead to the same server.
-            Err(StoreError::Unreachable { .. }) => free().clear(),
-            _ => free().push(line),
+            Err(StoreError::Unreachable { .. }) => node.drop_lines(),
+            _ => node.put_back(line),
         }
         answer
     }
@@ -134,56 +182,75 @@ impl Connector {
             Err(error) if error.code() == Some("NOSCRIPT") => Ok(None),
             Err(error) => Err(error),
         };
-        if let Some(answer) = self.ask_line(doing, request, known).await? {
-            return Ok(answer);
+        for _ in 0..LOADS_MAX {
+            if let Some(answer) = self.ask_line(doing, request, known).await? {
+                return Ok(answer);
+            }
+            match &self.servers {
+                Servers::One(node) => {
+                    let mut connection = node.shared(Lane::Short).await?;
+                    let loaded = script.prepare_invoke().load_async(&mut connection).await;
+                    node.settle(Lane::Short, doing, loaded.map(drop))?;
+                }
+                Servers::Cluster(cluster) => {
+                    cluster.load_for(doing, slot_of_request(request), script).await?;
+                }
+            }
         }
-        let mut connection = self.shared().await?;
-        let loaded = script.prepare_invoke().load_async(&mut connection).await;
-        self.settle(doing, loaded.map(drop))?;
         self.ask_line(doing, request, |replies| read(replies.checked()?)).await
     }
 
-    /// Opens a connection for subscriptions.
-    pub(super) async fn open_pubsub(&self) -> Result<PubSub, StoreError> {
-        match tokio::time::timeout(self.timeout, self.client.get_async_pubsub()).await {
-            Ok(opened) => opened.map_err(|e| self.not_connected(&e)),
-            Err(_) => Err(StoreError::Unreachable {
-                address: self.address.to_string(),
-                doing: "connecting",
-                reason: "no answer in time".into(),
-            }),
-        }
-    }
-
-    /// The shared connection; opens it if needed.
-    pub(super) async fn shared(&self) -> Result<MultiplexedConnection, StoreError> {
-        if let Some(connection) = self.lock().as_ref() {
-            return Ok(connection.clone());
-        }
-        let connection = self.open(Duration::ZERO).await?;
-        *self.lock() = Some(connection.clone());
-        Ok(connection)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<MultiplexedConnection>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends a command over the shared connection.
+    /// Sends a command over the shared connection of its server.
     pub(super) async fn ask<T: FromRedisValue>(
         &self,
+        doing: &'static str,
+        command: &Cmd,
+    ) -> Result<T, StoreError> {
+        self.ask_in(Lane::Short, doing, command).await
+    }
+
+    /// Like [`Self::ask`], over the connection for large values.
+    pub(super) async fn ask_in<T: FromRedisValue>(
+        &self,
+        lane: Lane,
         doing: &'static str,
         command: &Cmd,
     ) -> Result<T, StoreError> {
         if one_slot::IS_CHECKED {
             one_slot::check_command(&self.keys, doing, command);
         }
-        let mut connection = self.shared().await?;
-        let answer = command.query_async(&mut connection).await;
-        self.settle(doing, answer)
+        match &self.servers {
+            Servers::One(node) => {
+                let mut connection = node.shared(lane).await?;
+                let answer = command.query_async(&mut connection).await;
+                node.settle(lane, doing, answer)
+            }
+            Servers::Cluster(cluster) => {
+                let mut pipe = Pipeline::with_capacity(1);
+                pipe.add_command(command.clone());
+                let answer = cluster.exchange(doing, &pipe, self.how(lane)).await.pop();
+                let value = answer.unwrap_or(Ok(Value::Nil))?;
+                let read = value.extract_error().and_then(|value| Ok(T::from_redis_value(value)?));
+                read.map_err(|error| self.error(doing, &error))
+            }
+        }
     }
 
-    /// Sends several commands at once over the shared connection.
+    /// Sends a command without keys to this server.
+    pub(super) async fn ask_server<T: FromRedisValue>(
+        &self,
+        server: &Node,
+        doing: &'static str,
+        command: &Cmd,
+    ) -> Result<T, StoreError> {
+        let mut pipe = Pipeline::with_capacity(1);
+        pipe.add_command(command.clone());
+        let value = server.send(Lane::Short, doing, &pipe).await?.pop().unwrap_or(Value::Nil);
+        let read = value.extract_error().and_then(|value| Ok(T::from_redis_value(value)?));
+        read.map_err(|error| explain(server.address(), doing, &error))
+    }
+
+    /// Sends several commands at once. In a cluster they are split by server, so only those of one slot keep their order.
     pub(super) async fn ask_all<T: FromRedisValue>(
         &self,
         doing: &'static str,
@@ -192,12 +259,87 @@ impl Connector {
         if one_slot::IS_CHECKED {
             one_slot::check_pipeline(&self.keys, doing, pipe);
         }
-        let mut connection = self.shared().await?;
-        let answer = pipe.query_async(&mut connection).await;
-        self.settle(doing, answer)
+        match &self.servers {
+            Servers::One(node) => {
+                let mut connection = node.shared(Lane::Short).await?;
+                let answer = pipe.query_async(&mut connection).await;
+                node.settle(Lane::Short, doing, answer)
+            }
+            Servers::Cluster(cluster) => {
+                let answers = cluster.exchange(doing, pipe, self.how(Lane::Short)).await;
+                let values: Vec<Value> = answers.into_iter().collect::<Result<_, _>>()?;
+                pipe.query_async(&mut Replayed(values)).await.map_err(|error| self.error(doing, &error))
+            }
+        }
     }
 
-    /// Runs a script over the shared connection.
+    /// Sends several commands at once and returns the answer to each. A server of a cluster that does not answer soon
+    /// fails its own part only.
+    pub(super) async fn ask_each(
+        &self,
+        doing: &'static str,
+        pipe: &Pipeline,
+    ) -> Vec<Result<Value, StoreError>> {
+        if one_slot::IS_CHECKED {
+            one_slot::check_pipeline(&self.keys, doing, pipe);
+        }
+        let answers = match &self.servers {
+            Servers::One(node) => match node.send(Lane::Short, doing, pipe).await {
+                Ok(values) => values.into_iter().map(Ok).collect(),
+                Err(error) => (0..pipe.len()).map(|_| Err(error.clone())).collect(),
+            },
+            Servers::Cluster(cluster) => {
+                let how = How { is_partial: true, ..self.how(Lane::Short) };
+                cluster.exchange(doing, pipe, how).await
+            }
+        };
+        let explained = |answer: Result<Value, StoreError>| {
+            answer.and_then(|value| value.extract_error().map_err(|error| self.error(doing, &error)))
+        };
+        answers.into_iter().map(explained).collect()
+    }
+
+    /// Like [`Self::ask_each`] for reads of groups of streams. `None` for a group that does not exist, and for keys on a
+    /// server of a cluster that does not answer while others do.
+    ///
+    /// # Errors
+    /// No server answers, or one gives another error.
+    pub(super) async fn ask_some(
+        &self,
+        doing: &'static str,
+        pipe: &Pipeline,
+    ) -> Result<Vec<Option<Value>>, StoreError> {
+        let answers = self.ask_each(doing, pipe).await;
+        let is_any = answers.iter().any(Result::is_ok);
+        let known = |answer| match answer {
+            Ok(value) => Ok(Some(value)),
+            Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOGROUP") => Ok(None),
+            Err(StoreError::Unreachable { .. } | StoreError::Refused { .. })
+                if is_any && self.is_cluster() =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        };
+        answers.into_iter().map(known).collect()
+    }
+
+    /// The answers of a pipeline, without those of servers of a cluster that do not answer while others do.
+    ///
+    /// # Errors
+    /// No server answers, or one gives another error.
+    pub(super) async fn ask_those<T: FromRedisValue>(
+        &self,
+        doing: &'static str,
+        pipe: &Pipeline,
+    ) -> Result<Vec<T>, StoreError> {
+        let answers = self.ask_some(doing, pipe).await?;
+        let read =
+            |value| T::from_redis_value(value).map_err(|error| replies::unexpected(doing, error.to_string()));
+        answers.into_iter().flatten().map(read).collect()
+    }
+
+    /// Runs a script at the server of its keys.
     pub(super) async fn run<T: FromRedisValue>(
         &self,
         doing: &'static str,
@@ -208,191 +350,57 @@ impl Connector {
         if one_slot::IS_CHECKED {
             one_slot::check(&self.keys, doing, keys.iter().map(String::as_str));
         }
-        let mut connection = self.shared().await?;
-        let mut call = script.prepare_invoke();
-        keys.iter().for_each(|key| {
-            call.key(key);
-        });
-        args.iter().for_each(|arg| match arg {
-            Arg::Text(text) => {
-                call.arg(*text);
+        let cluster = match &self.servers {
+            Servers::One(node) => {
+                let mut connection = node.shared(Lane::Short).await?;
+                let mut call = script.prepare_invoke();
+                keys.iter().for_each(|key| {
+                    call.key(key);
+                });
+                args.iter().for_each(|arg| {
+                    call.arg(arg.text());
+                });
+                let answer = call.invoke_async(&mut connection).await;
+                return node.settle(Lane::Short, doing, answer);
             }
-            Arg::Owned(text) => {
-                call.arg(text);
-            }
-        });
-        let answer = call.invoke_async(&mut connection).await;
-        self.settle(doing, answer)
-    }
-
-    fn settle<T>(&self, doing: &'static str, answer: Result<T, RedisError>) -> Result<T, StoreError> {
-        answer.map_err(|error| {
-            let error = self.error(doing, &error);
-            if matches!(error, StoreError::Unreachable { .. }) {
-                // The next request reconnects.
-                *self.lock() = None;
-            }
-            error
-        })
-    }
-
-    fn denied(&self, doing: &'static str, reason: String) -> StoreError {
-        StoreError::Denied { address: self.address.to_string(), doing, reason }
-    }
-
-    /// Like [`Self::error`], for a connection that could not be opened. Adds a hint about TLS, which is the
-    /// most likely cause and which neither side reports.
-    fn not_connected(&self, error: &RedisError) -> StoreError {
-        let error = self.error("connecting", error);
-        let StoreError::Unreachable { address, doing, reason } = error else { return error };
-        if let Some(reason) = certificate_wanted(&reason) {
-            return StoreError::Unreachable { address, doing, reason };
-        }
-        let hint = match self.client.get_connection_info().addr() {
-            ConnectionAddr::TcpTls { .. } => {
-                "the address says rediss://: does the server speak TLS at this port, with a certificate that redis.ca_file or a public authority vouches for?"
-            }
-            ConnectionAddr::Tcp(..) => "a server that speaks TLS alone needs rediss:// in redis.url",
-            _ => return StoreError::Unreachable { address, doing, reason },
+            Servers::Cluster(cluster) => cluster,
         };
-        // A refused port or an unknown host says enough.
-        let is_plain =
-            ["refused", "resolve", "lookup", "unreachable"].iter().any(|word| reason.contains(word));
-        let reason = if is_plain { reason } else { format!("{reason}; {hint}") };
-        StoreError::Unreachable { address, doing, reason }
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(script.get_hash()).arg(keys.len()).arg(keys);
+        args.iter().for_each(|arg| {
+            call.arg(arg.text());
+        });
+        for _ in 0..LOADS_MAX {
+            match self.ask(doing, &call).await {
+                Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOSCRIPT") => {}
+                answer => return answer,
+            }
+            let key = keys.first().map_or("", String::as_str);
+            cluster.load_for(doing, slot_of(key.as_bytes()), script).await?;
+        }
+        self.ask(doing, &call).await
     }
 
+    fn how(&self, lane: Lane) -> How {
+        How { lane, home: self.home, is_partial: false }
+    }
+
+    /// Explains an error of a line. In a cluster, one that says where a slot is now helps the next request.
     pub(super) fn error(&self, doing: &'static str, error: &RedisError) -> StoreError {
-        let reason = words(error);
-        match code(error).as_deref() {
-            // Before version 7 a script reports this error under its own code.
-            _ if reason.contains("OOM command not allowed") => StoreError::Refused { doing, reason },
-            // A demoted master that kept its connections answers this for ever. A new connection leads to the
-            // new master.
-            _ if is_read_only(error) => {
-                StoreError::Unreachable { address: self.address.to_string(), doing, reason }
+        let explained = explain(&self.address, doing, error);
+        let Servers::Cluster(cluster) = &self.servers else { return explained };
+        match Redirect::of(error) {
+            None => {
+                if matches!(explained, StoreError::Unreachable { .. }) {
+                    cluster.want_look();
+                }
+                return explained;
             }
-            Some(
-                "OOM" | "EXECABORT" | "TRYAGAIN" | "LOADING" | "BUSY" | "MASTERDOWN" | "MISCONF"
-                | "NOREPLICAS" | "CLUSTERDOWN",
-            ) => StoreError::Refused { doing, reason },
-            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => self.denied(doing, reason),
-            _ if error.kind() == ErrorKind::AuthenticationFailed => self.denied(doing, reason),
-            // Scripts report a command that the user may not call in a different form.
-            _ if reason.contains("NOPERM") || reason.contains("ACL failure in script") => {
-                self.denied(doing, reason)
+            Some(Redirect::Moved { slot, address }) if !address.starts_with([':', '?']) => {
+                cluster.note_moved(slot, &address);
             }
-            Some("MOVED" | "ASK" | "CROSSSLOT") => {
-                StoreError::Unusable(server_state::is_cluster(&self.address))
-            }
-            // A reply that ended early: the connection broke.
-            _ if error.kind() == ErrorKind::Parse => {
-                StoreError::Unreachable { address: self.address.to_string(), doing, reason }
-            }
-            _ if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() => {
-                StoreError::Unreachable { address: self.address.to_string(), doing, reason }
-            }
-            _ => StoreError::Unexpected { doing, reason },
+            Some(_) => cluster.want_look(),
         }
-    }
-}
-
-/// Explains a server that asks for a certificate of its clients. Without this the reason would look like a problem of
-/// the server's certificate.
-fn certificate_wanted(reason: &str) -> Option<String> {
-    let is_wanted = ["CertificateRequired", "certificate required", "certificate_required"];
-    is_wanted.iter().any(|word| reason.contains(word)).then(|| {
-        format!(
-            "{reason}; the server asks its clients for a certificate, which Tidemill cannot present: set \
-             `tls-auth-clients no` (or `optional`) in its redis.conf, and use a password or an ACL user"
-        )
-    })
-}
-
-/// The error text. The same error of several commands appears once.
-fn words(error: &RedisError) -> String {
-    match error.clone().into_server_errors().as_deref() {
-        Some([(_, first), rest @ ..]) if rest.iter().all(|(_, error)| error == first) => {
-            match first.details() {
-                Some(details) => format!("{} {details}", first.code()),
-                None => first.code().to_string(),
-            }
-        }
-        _ => error.to_string(),
-    }
-}
-
-/// Whether the server is a read-only replica. Scripts report it in a different form.
-pub(super) fn is_read_only(error: &RedisError) -> bool {
-    code(error).as_deref() == Some("READONLY") || error.to_string().contains("READONLY")
-}
-
-/// The server's error code. The library has no code for several commands at once.
-fn code(error: &RedisError) -> Option<String> {
-    let of_first = || Some(error.clone().into_server_errors()?.first()?.1.code().to_string());
-    error.code().map(str::to_string).or_else(of_first)
-}
-
-/// An argument of a script.
-pub(super) enum Arg<'a> {
-    Text(&'a str),
-    Owned(String),
-}
-impl<'a> From<&'a str> for Arg<'a> {
-    fn from(text: &'a str) -> Self {
-        Self::Text(text)
-    }
-}
-impl<'a> From<&'a String> for Arg<'a> {
-    fn from(text: &'a String) -> Self {
-        Self::Text(text)
-    }
-}
-impl From<String> for Arg<'_> {
-    fn from(text: String) -> Self {
-        Self::Owned(text)
-    }
-}
-macro_rules! number_args {
-    ($($ty:ty)*) => { $(impl From<$ty> for Arg<'_> {
-        fn from(number: $ty) -> Self {
-            Self::Owned(number.to_string())
-        }
-    })* };
-}
-number_args!(u16 u32 u64 i64 usize u128);
-
-/// Builds script arguments of different types.
-macro_rules! args {
-    ($($arg:expr),* $(,)?) => { [$($crate::store::redis::connection::Arg::from($arg)),*] };
-}
-pub(super) use args;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use redis::{ErrorKind, ServerErrorKind};
-
-    #[test]
-    fn a_full_server_is_a_passing_error_in_every_form() {
-        let connector = Connector::new(&RedisConfig::default()).unwrap();
-        let passing = |error: RedisError| connector.error("testing", &error).is_passing();
-        let oom = "OOM command not allowed when used memory > 'maxmemory'.".to_string();
-        let script = format!("Error running script (call to f_1): @user_script:3: -{oom}");
-        assert!(passing((ErrorKind::Extension, "OOM", oom).into()));
-        assert!(passing((ErrorKind::Server(ServerErrorKind::ResponseError), "ERR", script).into()));
-        assert!(passing((ErrorKind::Server(ServerErrorKind::BusyLoading), "LOADING").into()));
-        assert!(!passing((ErrorKind::Server(ServerErrorKind::ResponseError), "ERR", "no".into()).into()));
-    }
-
-    #[test]
-    fn a_connection_to_a_demoted_master_is_dropped() {
-        let connector = Connector::new(&RedisConfig::default()).unwrap();
-        let left =
-            |error: RedisError| matches!(connector.error("testing", &error), StoreError::Unreachable { .. });
-        let text = "You can't write against a read only replica.".to_string();
-        let script = format!("Error running script (call to f_1): @user_script:3: -READONLY {text}");
-        assert!(left((ErrorKind::Server(ServerErrorKind::ReadOnly), "READONLY", text).into()));
-        assert!(left((ErrorKind::Server(ServerErrorKind::ResponseError), "ERR", script).into()));
+        StoreError::Refused { doing, reason: error.to_string() }
     }
 }

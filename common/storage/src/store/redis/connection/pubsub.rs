@@ -3,15 +3,46 @@
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use redis::Msg;
 use redis::aio::PubSubStream;
+use tokio::sync::watch;
 
 use crate::store::redis::connection::Connector;
 use crate::store::{Hint, Hints, StoreError};
 use tidemill_base::ids::ShardId;
 
+/// Published messages. In a cluster one server has those of all, because the servers pass them on to each other.
+pub(in crate::store::redis) struct Messages {
+    messages: PubSubStream,
+    /// Becomes true when the server is no master of its cluster any more.
+    left: watch::Receiver<bool>,
+}
+
+impl Messages {
+    /// Subscribes to the channels of a pattern.
+    pub(in crate::store::redis) async fn of(
+        connector: &Connector,
+        pattern: &str,
+    ) -> Result<Self, StoreError> {
+        let server = connector.any_server().await?;
+        let mut pubsub = server.open_pubsub().await?;
+        let subscribed = pubsub.psubscribe(pattern).await;
+        subscribed.map_err(|e| connector.error("subscribing", &e))?;
+        Ok(Self { messages: pubsub.into_on_message(), left: server.left() })
+    }
+
+    /// The next message; `None` when the connection has ended.
+    pub(in crate::store::redis) async fn next(&mut self) -> Option<Msg> {
+        tokio::select! {
+            message = self.messages.next() => message,
+            _ = self.left.wait_for(|left| *left) => None,
+        }
+    }
+}
+
 /// Published hints: ids of executions to stop, or the word of `hand_back.lua`.
 pub(in crate::store::redis) struct HintMessages {
-    messages: PubSubStream,
+    messages: Messages,
     waiting: Vec<Hint>,
 }
 
@@ -20,10 +51,7 @@ impl HintMessages {
         connector: &Connector,
         pattern: &str,
     ) -> Result<Self, StoreError> {
-        let mut pubsub = connector.open_pubsub().await?;
-        let subscribed = pubsub.psubscribe(pattern).await;
-        subscribed.map_err(|e| connector.error("subscribing", &e))?;
-        Ok(Self { messages: pubsub.into_on_message(), waiting: Vec::new() })
+        Ok(Self { messages: Messages::of(connector, pattern).await?, waiting: Vec::new() })
     }
 }
 

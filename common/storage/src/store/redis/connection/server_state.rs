@@ -28,18 +28,18 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Explains that the server is part of a cluster.
+/// Explains that the server is part of a cluster, and how to name it.
 pub(super) fn is_cluster(address: &str) -> String {
     format!(
-        "Redis at {address} is a node of a Redis Cluster, which Tidemill does not support; redis.url has to lead to one \
-         server (with replicas, if you want them) that runs with `cluster-enabled no`"
+        "Redis at {address} is a server of a Redis Cluster; redis.url has to name some of the cluster's servers, such as \
+         redis+cluster://10.0.0.1:6379,10.0.0.2:6379 (rediss+cluster:// with TLS)"
     )
 }
 
 /// Returns why Tidemill cannot use a server in this role.
-pub(super) fn wrong_role(seen: &Seen<'_>, address: &str) -> Option<String> {
+pub(super) fn wrong_role(seen: &Seen<'_>, address: &str, wants_cluster: bool) -> Option<String> {
     match seen.field("redis_mode") {
-        "cluster" => return Some(is_cluster(address)),
+        "cluster" if !wants_cluster => return Some(is_cluster(address)),
         "sentinel" => {
             return Some(format!(
                 "Redis at {address} is a Sentinel and holds no data; redis.url has to lead to the master that it watches"
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_server_in_a_role_that_cannot_hold_runs_is_named_by_it() {
         for (info, part) in [
-            ("redis_mode:cluster\r\nrole:master\r\n", Some("node of a Redis Cluster")),
+            ("redis_mode:cluster\r\nrole:master\r\n", Some("redis+cluster://")),
             ("redis_mode:sentinel\r\n", Some("is a Sentinel")),
             (
                 "redis_mode:standalone\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\n",
@@ -156,7 +156,7 @@ mod tests {
             ("redis_mode:standalone\r\nrole:master\r\n", None),
             ("", None),
         ] {
-            let found = wrong_role(&Seen { info, settings: &HashMap::new() }, "redis://r");
+            let found = wrong_role(&Seen { info, settings: &HashMap::new() }, "redis://r", false);
             assert_eq!(found.is_some(), part.is_some(), "{info}: {found:?}");
             assert!(found.is_none_or(|text| text.contains(part.unwrap_or(""))), "{info}");
         }

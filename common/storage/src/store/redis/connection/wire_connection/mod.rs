@@ -17,6 +17,7 @@ use std::time::Duration;
 use redis::{ConnectionInfo, ErrorKind, RedisError};
 use rustls::RootCertStore;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
 
 pub(in crate::store::redis) use crate::store::redis::connection::wire_connection::replies::{Replies, Reply};
 pub(in crate::store::redis) use crate::store::redis::connection::wire_connection::request::{Request, Word};
@@ -35,6 +36,8 @@ pub(in crate::store::redis) struct Line {
     /// not be used again.
     is_broken: bool,
     timeout: Duration,
+    /// Becomes true when the server is no master of its cluster any more.
+    left: Option<watch::Receiver<bool>>,
 }
 
 impl Line {
@@ -46,11 +49,16 @@ impl Line {
     ) -> Result<Self, RedisError> {
         let opened = tokio::time::timeout(timeout, async {
             let stream = connect::connect(info, roots).await?;
-            let mut line = Self { stream, replies: Vec::new(), is_broken: false, timeout };
+            let mut line = Self { stream, replies: Vec::new(), is_broken: false, timeout, left: None };
             line.greet(info).await?;
             Ok(line)
         });
         opened.await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Ends requests as soon as the server has left its cluster: the answer may never come, and is worth nothing.
+    pub(in crate::store::redis) fn until(self, left: watch::Receiver<bool>) -> Self {
+        Self { left: Some(left), ..self }
     }
 
     async fn greet(&mut self, info: &ConnectionInfo) -> Result<(), RedisError> {
@@ -89,7 +97,15 @@ impl Line {
         }
         self.is_broken = true;
         let exchange = exchange(&mut self.stream, &mut self.replies, bytes, replies);
-        tokio::time::timeout(self.timeout + blocks, exchange).await.map_err(|_| late())??;
+        let exchange = tokio::time::timeout(self.timeout + blocks, exchange);
+        let done = match &mut self.left {
+            None => exchange.await,
+            Some(left) => tokio::select! {
+                done = exchange => done,
+                _ = left.wait_for(|left| *left) => return Err(has_left()),
+            },
+        };
+        done.map_err(|_| late())??;
         self.is_broken = false;
         Ok(Replies::new(&self.replies))
     }
@@ -140,6 +156,11 @@ pub(in crate::store::redis) fn error_of(line: &[u8]) -> RedisError {
 
 fn late() -> RedisError {
     io::Error::new(io::ErrorKind::TimedOut, "no answer in time").into()
+}
+
+/// The error of a request to a server that is no master of its cluster any more.
+pub(in crate::store::redis) fn has_left() -> RedisError {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the server is no master of the cluster any more").into()
 }
 
 fn miscounted() -> RedisError {

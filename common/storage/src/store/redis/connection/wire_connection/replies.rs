@@ -157,7 +157,7 @@ pub(in crate::store::redis) struct Replies<'a> {
 
 impl<'a> Replies<'a> {
     /// `bytes` must be complete replies.
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(in crate::store::redis) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 

@@ -58,6 +58,18 @@ impl Request {
         })
     }
 
+    /// The same without its first commands.
+    pub(in crate::store::redis) fn without_first(&self, commands: usize) -> Self {
+        let mut rest = self.bytes.as_slice();
+        for _ in 0..commands {
+            let words = number_after(&mut rest, b'*').unwrap_or(0);
+            for _ in 0..words {
+                let _ = word_of(&mut rest);
+            }
+        }
+        Self { bytes: rest.to_vec(), commands: self.commands.saturating_sub(commands), ..Self::default() }
+    }
+
     /// The bytes to send and the number of replies; `None` if a command has a wrong number of words.
     pub(super) fn finished(&self) -> Option<(&[u8], usize)> {
         (self.missing == 0 && !self.is_wrong).then_some((self.bytes.as_slice(), self.commands))
@@ -186,6 +198,9 @@ mod tests {
         request.command("PING", 0);
         let read: Vec<_> = request.each_command().collect();
         assert_eq!(read, [vec![b"SET".as_slice(), b"k\r\n", b"a$b"], vec![b"PING"]]);
+        let rest = request.without_first(1);
+        assert_eq!(rest.finished(), Some((&b"*1\r\n$4\r\nPING\r\n"[..], 1)));
+        assert_eq!(request.without_first(0).finished(), request.finished());
     }
 
     #[test]
