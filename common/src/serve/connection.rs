@@ -1,10 +1,12 @@
-//! Serves one connection: HTTP/1 over a socket that reports to its seat what happens on it.
+//! Serves one connection: HTTP/1 over a socket that reports to its seat what happens on it. Event streams take the
+//! connection over from the HTTP library ([`super::stream`]).
 
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use axum::Router;
@@ -26,11 +28,14 @@ use tower::Service;
 
 use super::phase::{Cut, Happening, Phase};
 use super::seats::Seat;
+use super::stream::{self, Bare, StreamLimits, Taken};
 use super::{Peer, metrics};
 use tidemill_base::limits::HEAD_BYTES_MAX;
 
 /// The paths that are answered even above the limit of connections.
 pub(super) const PROBES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
+/// Says that the connection is closed after the answer.
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
 /// Serves a connection until its client closes it, its time is up, or the process stops and its request is
 /// answered.
@@ -41,23 +46,62 @@ pub(super) async fn run(
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let socket = TokioIo::new(Watched { stream, seat: seat.clone() });
-    let service = service_fn(|request| answer(request, peer, seat.clone(), router.clone()));
+    let mut bare = Bare { stream, read: Bytes::new() };
+    loop {
+        // In a box that is gone while a stream is written: the HTTP library needs much more memory than a stream.
+        let answered = Box::pin(answer_requests(bare, peer, &seat, &router, &mut stopped)).await;
+        let Some((rest, taken)) = answered else { return };
+        let Some(rest) = stream::write(rest, taken, &seat).await else { return };
+        bare = rest;
+    }
+}
+
+/// Answers requests with the HTTP library, until one is answered with a stream that takes over the connection. `None` at
+/// the end of the connection.
+async fn answer_requests(
+    bare: Bare,
+    peer: Peer,
+    seat: &Arc<Seat>,
+    router: &Router,
+    stopped: &mut watch::Receiver<bool>,
+) -> Option<(Bare, Taken)> {
+    let Bare { stream, read } = bare;
+    let socket = TokioIo::new(Watched { stream, read, seat: seat.clone() });
+    let taking = Taking::default();
+    let service = service_fn(|request| answer(request, peer, seat.clone(), router.clone(), taking.clone()));
     let mut http = http1::Builder::new();
-    let mut connection = pin!(http.max_buf_size(HEAD_BYTES_MAX).serve_connection(socket, service));
+    let mut connection = http.max_buf_size(HEAD_BYTES_MAX).serve_connection(socket, service);
     let mut alarm = pin!(sleep_until(Instant::now()));
     let mut is_stopping = false;
     let cut = loop {
         let until_the_end = poll_fn(|context| {
             // An error of the client or the network; the connection is gone.
-            if connection.as_mut().poll(context).is_ready() {
-                return Poll::Ready(None);
+            if Pin::new(&mut connection).poll(context).is_ready() {
+                return Poll::Ready(End::Closed);
             }
-            poll_time(&seat, alarm.as_mut(), context).map(Some)
+            if let Some(taken) = taking.lock().take() {
+                return Poll::Ready(End::Taken(taken));
+            }
+            poll_time(seat, alarm.as_mut(), context).map(End::Cut)
         });
         tokio::select! {
             biased;
-            end = until_the_end => break end,
+            end = until_the_end => match end {
+                End::Closed => break None,
+                End::Cut(why) => break Some(why),
+                End::Taken(mut taken) => {
+                    if is_stopping {
+                        // As the library does, for a client that would send its next request here.
+                        taken.response.headers_mut().insert(header::CONNECTION, CLOSE);
+                    }
+                    let parts = connection.into_parts();
+                    let Watched { stream, read, .. } = parts.io.into_inner();
+                    // Copied, because even an empty rest holds the library's whole buffer. What the library has not
+                    // looked at yet comes last.
+                    let read = Bytes::from([parts.read_buf, read].concat());
+                    return Some((Bare { stream, read }, taken));
+                }
+            },
             () = seat.close_requested() => if seat.phase().is_idle() { break Some(Cut::Room) },
             // The listener ended without a stop signal: treat it as a stop.
             _ = stopped.wait_for(|stopped| *stopped), if !is_stopping => {
@@ -65,12 +109,31 @@ pub(super) async fn run(
                 if matches!(seat.phase(), Phase::New { .. }) {
                     break None;
                 }
-                connection.as_mut().graceful_shutdown();
+                Pin::new(&mut connection).graceful_shutdown();
             }
         }
     };
     if let Some(why) = cut {
         metrics::cut(seat.settings(), why);
+    }
+    None
+}
+
+/// How the HTTP library is done with a connection.
+enum End {
+    Closed,
+    Cut(Cut),
+    Taken(Taken),
+}
+
+/// The place for a stream that takes over its connection.
+#[derive(Clone, Default)]
+struct Taking(Arc<Mutex<Option<Taken>>>);
+
+impl Taking {
+    // No code panics under the lock.
+    fn lock(&self) -> MutexGuard<'_, Option<Taken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,22 +158,39 @@ async fn answer(
     peer: Peer,
     seat: Arc<Seat>,
     mut router: Router,
+    taking: Taking,
 ) -> Result<Response, Infallible> {
+    // The client may not have received an earlier answer, which the library would still have to send.
+    let is_behind = matches!(seat.phase(), Phase::Rest { .. });
+    let closes_after = stream::closes_after(&request).filter(|_| !is_behind);
     seat.record(Happening::Request);
-    let tells = Tells(seat.clone());
     let is_refused = seat.for_probes && !PROBES.contains(&request.uri().path());
+    let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
     let mut response = if is_refused {
         full(seat.settings().setting)
     } else {
-        let seat = seat.clone();
-        let mut request = request.map(|body| Body::new(RequestBody { body, seat, is_awaited: false }));
+        let (seat, is_read) = (seat.clone(), is_read.clone());
+        let mut request =
+            request.map(|body| Body::new(RequestBody { body, seat, is_awaited: false, is_read }));
         request.extensions_mut().insert(peer);
         router.call(request).await?
     };
     if seat.for_probes {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response.headers_mut().insert(header::CONNECTION, CLOSE);
     }
-    Ok(response.map(|body| Body::new(AnswerBody { body, _tells: tells })))
+    if let Some(limits) = response.extensions().get::<StreamLimits>().copied()
+        && let Some(closes) = closes_after
+        && is_read.load(Ordering::Acquire)
+    {
+        if closes {
+            response.headers_mut().insert(header::CONNECTION, CLOSE);
+        }
+        *taking.lock() = Some(Taken { response, limits });
+        // The library is dropped now, and this with it.
+        std::future::pending::<()>().await;
+        return Ok(Response::default());
+    }
+    Ok(response.map(|body| Body::new(AnswerBody { body, _tells: Tells(seat) })))
 }
 
 /// The answer to a connection above the limit.
@@ -159,6 +239,8 @@ struct RequestBody {
     body: Incoming,
     seat: Arc<Seat>,
     is_awaited: bool,
+    /// Set when all of it has come.
+    is_read: Arc<AtomicBool>,
 }
 
 impl RequestBody {
@@ -180,6 +262,9 @@ impl HttpBody for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         self.awaited(polled.is_pending());
+        if matches!(polled, Poll::Ready(None)) || self.body.is_end_stream() {
+            self.is_read.store(true, Ordering::Release);
+        }
         polled
     }
     fn is_end_stream(&self) -> bool {
@@ -199,6 +284,8 @@ impl Drop for RequestBody {
 /// A socket that reports to its seat when bytes move.
 struct Watched {
     stream: TcpStream,
+    /// Bytes that were read before the HTTP library got the socket. They come first.
+    read: Bytes,
     seat: Arc<Seat>,
 }
 
@@ -208,6 +295,12 @@ impl AsyncRead for Watched {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.read.is_empty() {
+            let count = self.read.len().min(into.remaining());
+            into.put_slice(&self.read.split_to(count));
+            self.seat.record(Happening::Read);
+            return Poll::Ready(Ok(()));
+        }
         let before = into.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, into);
         if into.filled().len() > before {

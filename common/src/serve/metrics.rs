@@ -16,7 +16,8 @@ pub fn describe() {
     describe_counter!(
         CUT,
         Unit::Count,
-        "Connections cut, by listener and reason: header_timeout, idle, room (for a new one), full (refused)"
+        "Connections cut, by listener and reason: header_timeout, idle, room (for a new one), full (refused), stalled (a \
+         client that does not read its stream)"
     );
 }
 

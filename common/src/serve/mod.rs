@@ -1,15 +1,18 @@
 //! The HTTP listeners of all processes: one accept loop, with limits so that one client cannot block the
 //! others. A connection has a time limit for the head of a request and for being idle. At the limit of
 //! connections the one that has been idle longest is closed for a new one. Requests in progress are never
-//! cut: an event stream or a wait for a run may take any time.
+//! cut: an event stream or a wait for a run may take any time. Only a stream whose client has stopped reading is cut
+//! ([`StreamLimits`]).
 //!
-//! [`phase`] decides, [`seats`] counts, [`connection`] serves one connection; schedulers and workers call
-//! [`serve`].
+//! [`phase`] decides, [`seats`] counts, [`connection`] serves one connection, [`stream`] writes its event streams as
+//! [`chunks`]; schedulers and workers call [`serve`].
 
+mod chunks;
 mod connection;
 mod metrics;
 mod phase;
 mod seats;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +29,7 @@ use tokio::time::{Instant, timeout};
 
 pub use self::metrics::describe;
 use self::seats::{Admission, Seats};
+pub use self::stream::StreamLimits;
 use tidemill_base::limits::LISTEN_BACKLOG;
 
 /// Connections served above the limit when no other is idle, only for `/livez`, `/readyz` and `/metrics`: a

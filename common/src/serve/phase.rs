@@ -54,6 +54,8 @@ pub(super) enum Cut {
     Room,
     /// There was no place for it.
     Full,
+    /// The client of an event stream takes nothing although much waits for it.
+    Stalled,
 }
 
 impl Cut {
@@ -64,6 +66,7 @@ impl Cut {
             Self::Idle => "idle",
             Self::Room => "room",
             Self::Full => "full",
+            Self::Stalled => "stalled",
         }
     }
 }

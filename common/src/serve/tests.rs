@@ -1,5 +1,7 @@
 //! Tests a real listener with clients that send slowly, too little or nothing.
 
+mod streams;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +40,6 @@ struct Server {
 
 impl Server {
     async fn start(limits: Limits) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let (go, began) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
         let (go_of, began_of) = (go.clone(), began.clone());
         let slow = move || async move {
@@ -70,12 +70,19 @@ impl Server {
                 .route("/slow", get(slow))
                 .route("/stream", get(follow))
                 .route("/body", post(|_: HeaderMap, body: Bytes| async move { body.len().to_string() }));
+        Self { go, began, ..Self::with(limits, router).await }
+    }
+
+    /// Serves these routes.
+    async fn with(limits: Limits, router: Router) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let settings = ListenerSettings { name: "test", setting: "test.connections_max", limits };
         let task = tokio::spawn(serve(settings, listener, router, async move {
             let _ = stopped.await;
         }));
-        Self { address, go, began, stop, task }
+        Self { address, go: Arc::new(Semaphore::new(0)), began: Arc::default(), stop, task }
     }
 
     async fn connect(&self) -> Client {
