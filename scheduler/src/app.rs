@@ -65,8 +65,8 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
 
     let listeners = Listeners::open(config).await?;
     let (bound, metrics_address) = (listeners.api.1, listeners.metrics.as_ref().map(|(_, address)| *address));
-    let another = || RedisStore::new(&config.redis, config.store_limits());
-    let stores = Stores { api: store, shards: another()?, leases: another()? };
+    let leases = RedisStore::new(&config.redis, config.store_limits())?;
+    let stores = Stores { shards: store.beside(&config.redis)?, api: store, leases };
     let parts = Parts::start(config, stores, metrics).await?;
     let api = listeners.serve(config, parts.state.clone(), parts.stage.subscribe());
     tracing::info!(id = &*parts.id, address = %bound, redis = report.version, "scheduler started");

@@ -13,6 +13,7 @@ pub mod background;
 mod features;
 mod listeners;
 pub mod metrics;
+mod namespace;
 pub mod parts;
 pub mod runs;
 pub mod sealing;

@@ -42,6 +42,7 @@ metrics! {
     EVICTED describe_counter "tidemill_runs_evicted_total" "Ended runs removed before their time for want of memory.";
     REDIS_USED describe_gauge "tidemill_redis_used_bytes" "Memory that Redis uses.";
     REDIS_MAX describe_gauge "tidemill_redis_max_bytes" "Memory that Redis may use (maxmemory); 0: no bound.";
+    REDIS_REPLICAS describe_gauge "tidemill_redis_replicas" "Replicas of Redis, by state: connected, and awaited by durability replicated.";
     MODEL_CALLS describe_counter "tidemill_model_calls_total" "Model calls that were paid for, by provider, model and API key.";
     MODEL_TOKENS describe_counter "tidemill_model_tokens_total" "Their tokens, by provider, model, API key and kind (prompt, completion).";
     MODEL_PRICE describe_counter "tidemill_model_price_nano_total" "Their price in units of 10^-9 of its currency, by provider, model, API key and currency.";

@@ -89,18 +89,22 @@ impl Parts {
         let sealing = Sealing::new(key.clone());
         begin_sealing(&sealing, &*stores.shards, &id, Duration::from_millis(lease_ms)).await;
         let ordered = Arc::new(Notify::new());
+        let settings = Arc::new(config.clone());
+        let (of_shards, beat) = (workflows.clone(), liveness.clone());
+        let state = ApiState::new(stores.api, settings, metrics, liveness, stages, workflows, key);
         let keeper = ShardKeeper {
             id: id.clone(),
             store: stores.shards,
             config: config.scheduler.clone(),
             files: files::open(&config.files)?,
-            workflows: workflows.clone(),
-            liveness: liveness.clone(),
+            workflows: of_shards,
+            liveness: beat,
             lease: lease.clone(),
             ordered: ordered.clone(),
             meter: Arc::new(Meter::new(config.scheduler.spending_series_max)),
             findings: Findings::default(),
             sealing,
+            namespace: state.submitter.namespace.clone(),
         };
         let shards_stop = stopped.clone();
         let shards = on_own_thread("shards", async move { keeper.run(shards_stop).await })?;
@@ -110,8 +114,6 @@ impl Parts {
         let leases = leases.inspect_err(|_| {
             stop.send_replace(true);
         })?;
-        let config = Arc::new(config.clone());
-        let state = ApiState::new(stores.api, config, metrics, liveness, stages, workflows, key);
         begin_background(&state, &lease, ordered, &stopped);
         Ok(Self { id, state, stage, stop, lease, shards, leases })
     }

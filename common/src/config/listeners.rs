@@ -4,9 +4,15 @@ use std::time::Duration;
 
 use super::{Config, ConfigError, SchedulerConfig, WorkerConfig};
 use crate::networks::Networks;
-use crate::serve::Limits;
+use crate::serve::{Limits, StreamLimits};
 
 impl SchedulerConfig {
+    /// The limits of an event stream.
+    pub fn stream_limits(&self) -> StreamLimits {
+        let stalled = Duration::from_secs(self.stream_idle_seconds);
+        StreamLimits { buffer_bytes: self.stream_buffer_bytes, stalled }
+    }
+
     /// The limits of connections to the API and to `metrics_listen`.
     pub fn limits(&self, connections_max: usize) -> Limits {
         limits(self.header_timeout_ms, self.idle_seconds, connections_max)
@@ -40,6 +46,7 @@ impl Config {
             ("scheduler.header_timeout_ms", scheduler.header_timeout_ms),
             ("scheduler.idle_seconds", scheduler.idle_seconds),
             ("scheduler.wrong_keys_max", scheduler.wrong_keys_max as u64),
+            ("scheduler.stream_buffer_bytes", scheduler.stream_buffer_bytes as u64),
             ("worker.connections_max", worker.connections_max as u64),
             ("worker.header_timeout_ms", worker.header_timeout_ms),
             ("worker.idle_seconds", worker.idle_seconds),
@@ -66,6 +73,11 @@ mod tests {
                 "scheduler.connections_max",
                 "0",
                 "setting scheduler.connections_max in a flag: 1 to 4294967295",
+            ),
+            (
+                "scheduler.stream_buffer_bytes",
+                "0",
+                "setting scheduler.stream_buffer_bytes in a flag: 1 to 4294967295",
             ),
             ("worker.idle_seconds", "0", "setting worker.idle_seconds in a flag: 1 to 4294967295"),
             (

@@ -125,6 +125,7 @@ impl Config {
             queue_max: self.scheduler.queue_max,
             retention_seconds: self.scheduler.retention_seconds,
             conversation_seconds: self.scheduler.conversation_retention_seconds,
+            replica_away_seconds: self.scheduler.replica_away_seconds,
         }
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use tidemill_base::hidden::Hidden;
 use tidemill_base::limits;
+use tidemill_storage::store::Durability;
 use tidemill_workflow::dsl::SealingKey;
 
 /// `[scheduler]`
@@ -63,12 +64,22 @@ pub struct SchedulerConfig {
     pub upload_days: u64,
     /// Most missed times of a schedule that are caught up with `catch_up: all`; the newest ones.
     pub catch_up_max: u64,
-    /// An event stream is closed after this time without events, in seconds (Dify: 300).
+    /// An event stream is closed after this time without events, in seconds (Dify: 300), and when its client has taken
+    /// nothing for this time although `stream_buffer_bytes` wait for it.
     pub stream_idle_seconds: u64,
+    /// Most bytes that wait for the client of an event stream. Further events are read from Redis when it has taken these.
+    pub stream_buffer_bytes: usize,
     /// Time after the signal to stop in which `/readyz` fails and requests are still taken, in milliseconds.
     pub unready_ms: u64,
     /// Time after the signal to stop in which open streams and requests may end, in seconds.
     pub grace_seconds: u64,
+    /// What must have happened to submissions, answers and commands before they are acknowledged, unless the request says
+    /// otherwise: `memory`, `replicated` or `fsync`.
+    pub durability: Durability,
+    /// Longest wait for that, in milliseconds.
+    pub durability_wait_ms: u64,
+    /// A replica of Redis that is away for longer is not waited for, in seconds.
+    pub replica_away_seconds: u64,
     /// Interval of the search for lost jobs, in seconds.
     pub repair_seconds: u64,
     /// Most combinations of provider, model and API key in `/metrics`; the rest is `other`.
@@ -126,8 +137,12 @@ impl Default for SchedulerConfig {
             upload_days: limits::UPLOAD_DAYS,
             catch_up_max: limits::CATCH_UP_MAX,
             stream_idle_seconds: 300,
+            stream_buffer_bytes: limits::STREAM_BUFFER_BYTES,
             unready_ms: 1000,
             grace_seconds: 10,
+            durability: Durability::Memory,
+            durability_wait_ms: limits::DURABILITY_WAIT_MS,
+            replica_away_seconds: limits::REPLICA_AWAY_SECONDS,
             repair_seconds: 60,
             remote_files_ms: limits::REMOTE_FILES_MS,
             remote_files_max: limits::REMOTE_FILES_MAX,

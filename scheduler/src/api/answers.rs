@@ -12,7 +12,7 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::nodes::human_input::{AnswerError, check_answer};
 use tidemill_common::nodes::pause::as_form::input_of;
 use tidemill_common::nodes::pause::input::check_input;
-use tidemill_common::store::{Answered, PauseAnswer, StoreError};
+use tidemill_common::store::{Answered, Durability, PauseAnswer, StoreError, Written};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::WireError;
 
@@ -35,6 +35,8 @@ pub struct Answer {
     pub answered_by: Option<String>,
     /// The app of the client's key; `None`: the admin answers.
     pub app: Option<String>,
+    /// What must have happened to the answer before it is acknowledged.
+    pub durability: Durability,
 }
 
 /// The reason why an answer was refused.
@@ -61,6 +63,9 @@ pub enum Refused {
     /// The run has ended.
     #[error("the run is over: {}", .0.name())]
     Over(RunStatus),
+    /// It is unknown whether the answer will survive, or the store cannot give the durability.
+    #[error(transparent)]
+    Durability(SubmitError),
     /// The pause cannot be read.
     #[error(transparent)]
     Wire(#[from] WireError),
@@ -73,7 +78,7 @@ pub enum Refused {
 /// process; or the same answer was stored before, under its key.
 ///
 /// # Errors
-/// See [`Refused`]; the pause is unchanged then.
+/// See [`Refused`]; the pause is unchanged then, except perhaps with [`Refused::Durability`].
 pub async fn answer(
     state: &ApiState,
     run: RunId,
@@ -81,6 +86,8 @@ pub async fn answer(
     mut answer: Answer,
     now: Timestamp,
 ) -> Result<(), Refused> {
+    let level = answer.durability;
+    state.submitter.gives(level).await.map_err(Refused::Durability)?;
     let copies = match pause.status(now) {
         PauseStatus::Pending => prepare(state, run, pause, &mut answer).await?,
         // The store decides about these: it knows the key of the first answer.
@@ -98,7 +105,10 @@ pub async fn answer(
         state.submitter.uploads.discard(copies).await;
     }
     match answered {
-        Answered::Accepted | Answered::Repeated => Ok(()),
+        Answered::Accepted | Answered::Repeated => {
+            let written = Written::Answer { run, pause: pause.id.clone() };
+            state.submitter.confirm(written, level).await.map_err(Refused::Durability)
+        }
         Answered::AlreadyAnswered => Err(Refused::AlreadyAnswered),
         Answered::NotFound => Err(Refused::NotFound),
         Answered::Expired => Err(Refused::Expired),

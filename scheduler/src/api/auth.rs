@@ -11,6 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use bytes::Bytes;
 use futures_util::StreamExt;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -155,14 +156,18 @@ fn while_valid(response: Response, in_use: KeyInUse) -> Response {
         return response;
     }
     let (head, body) = response.into_parts();
-    let event = json!({
-        "event": "error", "code": "unauthorized", "message": REVOKED, "status": StatusCode::UNAUTHORIZED.as_u16(),
-    });
     let frames = body.into_data_stream().take_until(Box::pin(in_use.revoked()));
     // Dropping `in_use` also ends the use of the key.
-    let last = async move { in_use.is_revoked().then(|| Ok(sse::dify(None, &event))) };
+    let last = async move { in_use.is_revoked().then(|| Ok(last_frame())) };
     let last = futures_util::stream::once(last).filter_map(std::future::ready);
     Response::from_parts(head, Body::from_stream(frames.chain(last)))
+}
+
+/// The frame that ends the stream of a revoked key.
+fn last_frame() -> Bytes {
+    let status = StatusCode::UNAUTHORIZED.as_u16();
+    let event = json!({"event": "error", "code": "unauthorized", "message": REVOKED, "status": status});
+    sse::dify(None, &event)
 }
 
 /// The key in an `Authorization` header. The errors have Dify's words.

@@ -16,6 +16,10 @@ use crate::submit::gate::NoVerdict;
 use crate::submit::inner::InnerError;
 use crate::workflows::GraphError;
 
+/// The fields of an error about a write that may not survive.
+const RUN_ID: &str = "run_id";
+const DURABILITY: &str = "durability";
+
 /// A refused or failed request.
 #[derive(Debug, Clone)]
 pub struct ApiError {
@@ -115,10 +119,11 @@ impl ApiError {
     pub fn map_message(self, change: impl FnOnce(&str) -> String) -> Self {
         Self { message: change(&self.message), ..self }
     }
-    /// The same error without additional fields, but with `params`, which Dify knows.
+    /// The same error without additional fields, but with `params`, which Dify knows, and with those of a client that has
+    /// asked for durability.
     #[must_use]
     pub fn without_details(mut self) -> Self {
-        self.details.retain(|(key, _)| *key == "params");
+        self.details.retain(|(key, _)| ["params", RUN_ID, DURABILITY].contains(key));
         self
     }
     /// Adds a field to the body.
@@ -245,6 +250,13 @@ impl From<SubmitError> for ApiError {
             SubmitError::Passed => Self::new(StatusCode::CONFLICT, "schedule_passed", message),
             SubmitError::KeyTaken => Self::new(StatusCode::CONFLICT, "idempotency_conflict", message),
             SubmitError::Busy | SubmitError::QueueFull => Self::unavailable(message).because(Cause::Busy),
+            SubmitError::Undurable(_) => {
+                Self::new(StatusCode::BAD_REQUEST, "durability_unsupported", message)
+            }
+            SubmitError::Unconfirmed { run, .. } => {
+                let unknown = Self::new(StatusCode::SERVICE_UNAVAILABLE, "durability_unknown", message);
+                unknown.with(RUN_ID, run.to_string().into()).with(DURABILITY, "unknown".into())
+            }
             SubmitError::BlobGone | SubmitError::Uploads | SubmitError::ModerationFailed => {
                 Self::unavailable(message)
             }

@@ -24,7 +24,7 @@ use super::error::ApiError;
 use super::metrics::{OpenStream, RESETS};
 use crate::stopping::{Stage, reached};
 
-/// Entries read at once.
+/// Most entries read at once.
 const PAGE: usize = 256;
 /// The longest wait between two looks, because hints may get lost.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -85,6 +85,8 @@ pub enum News {
     CaughtUp,
     /// Events are missing. Forget the earlier ones: they come again from the beginning.
     Reset,
+    /// The run no longer exists, because Redis lost it or it was removed. The stream ends.
+    Gone,
     /// Nothing for some time.
     Silence,
     /// The process stops, and the stream ends before its run. It goes on at another scheduler.
@@ -113,7 +115,11 @@ pub struct Follower {
     next_seq: Option<u64>,
     /// After a reset the rest may have gaps, which are expected.
     forgives_gaps: bool,
+    /// Entries that were read and not returned yet: at most `bytes_max` bytes, or one entry.
     ready: VecDeque<Arc<EventEntry>>,
+    bytes_max: usize,
+    /// How many entries the next read asks for: fewer while they are large.
+    page: usize,
     /// The result of the look that [`Self::begin`] took.
     first: Option<PollResult>,
     /// True when the last look has read the stream to its end.
@@ -160,6 +166,8 @@ impl Follower {
             next_seq: (after == After::Start).then_some(1),
             forgives_gaps: false,
             ready: VecDeque::new(),
+            bytes_max: state.config.scheduler.stream_buffer_bytes,
+            page: PAGE,
             first: None,
             has_seen_end: false,
             is_caught_up: false,
@@ -204,18 +212,19 @@ impl Follower {
             };
             match poll {
                 PollResult::Some => continue,
+                PollResult::LastIsGone if self.is_run_gone().await => return Some(self.gone()),
                 PollResult::LastIsGone => return Some(self.restart()),
                 PollResult::Nothing if !self.is_caught_up => return Some(self.catch_up()),
                 PollResult::Nothing => self.wait().await,
-                PollResult::Failed => tokio::time::sleep(FAILURE_PAUSE).await,
+                PollResult::Failed => Box::pin(tokio::time::sleep(FAILURE_PAUSE)).await,
             }
             if self.idle_max.is_some_and(|max| self.returned_at.elapsed() >= max) {
                 return None;
             }
             if self.pinged_at.elapsed() >= PING_EVERY {
                 self.pinged_at = Instant::now();
-                self.look_at_the_run().await;
-                return Some(News::Silence);
+                let is_gone = self.look_at_the_run().await;
+                return Some(if is_gone { self.gone() } else { News::Silence });
             }
         }
     }
@@ -299,14 +308,15 @@ impl Follower {
         self.following.take();
         self.polled_at = Instant::now();
         let from = self.last.map_or(EntryId::ZERO, |(entry, _)| before(entry));
-        let entries = match self.store.entries(self.run, from, PAGE).await {
+        let asked = self.page;
+        let entries = match self.store.entries(self.run, from, asked).await {
             Ok(entries) => entries,
             Err(error) => {
                 self.note_failure(&error);
                 return PollResult::Failed;
             }
         };
-        self.has_seen_end = entries.len() < PAGE;
+        self.has_seen_end = entries.len() < asked;
         let mut entries = entries.into_iter();
         if let Some(last) = self.last
             && entries.next().map(|entry| (entry.id, entry.last_seq())) != Some(last)
@@ -314,11 +324,32 @@ impl Follower {
             return PollResult::LastIsGone;
         }
         self.ready = entries.map(Arc::new).collect();
+        self.keep_in_bounds();
         if self.has_seen_end {
-            let last = self.last.map_or(EntryId::ZERO, |(entry, _)| entry);
-            self.following.has_reached(self.ready.back().map_or(last, |entry| entry.id));
+            let last = self.last.unwrap_or((EntryId::ZERO, 0));
+            let (entry, seq) = self.ready.back().map_or(last, |entry| (entry.id, entry.last_seq()));
+            self.following.has_reached(entry, seq);
         }
         if self.ready.is_empty() { PollResult::Nothing } else { PollResult::Some }
+    }
+
+    /// Drops entries that a client would have to take before it needs them; they are read again.
+    fn keep_in_bounds(&mut self) {
+        let mut bytes = 0;
+        let fit = self.ready.iter().take_while(|entry| {
+            let is_first = bytes == 0;
+            bytes += entry.bytes();
+            is_first || bytes <= self.bytes_max
+        });
+        let fit = fit.count();
+        if fit == self.ready.len() {
+            self.page = (self.page * 2).min(PAGE);
+            return;
+        }
+        self.ready.truncate(fit);
+        self.has_seen_end = false;
+        // And the last known one, with which each read begins.
+        self.page = fit + 1;
     }
 
     fn note_failure(&mut self, error: &StoreError) {
@@ -341,16 +372,39 @@ impl Follower {
         }
     }
 
-    /// Ends the stream when the run was removed, or has ended and its last event is still missing at the second look.
-    async fn look_at_the_run(&mut self) {
-        let Ok(fields) = self.store.run_fields(self.run).await else { return };
+    /// Ends the stream when the run has ended and its last event is still missing at the second look. Returns true when
+    /// the run no longer exists.
+    async fn look_at_the_run(&mut self) -> bool {
+        let Ok(fields) = self.store.run_fields(self.run).await else { return false };
         let status = fields.as_ref().and_then(|f| f.get("status")).and_then(|s| RunStatus::from_name(s));
         match status {
             Some(status) if !status.is_over() => {}
             Some(_) => self.looks_after_end += 1,
-            None => self.is_ended = true,
+            None => return self.is_run_gone().await,
         }
         self.is_ended |= self.looks_after_end > 1;
+        false
+    }
+
+    /// Whether the run no longer exists. During a fail-over an old master or a replica may lack a run, so only a server that
+    /// takes writes counts, and only if it lacks the run at two looks.
+    async fn is_run_gone(&self) -> bool {
+        for look in 0..2 {
+            if look > 0 {
+                tokio::time::sleep(POLL_EVERY).await;
+            }
+            let is_missing = matches!(self.store.run_fields(self.run).await, Ok(None));
+            if !is_missing || self.store.writable().await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn gone(&mut self) -> News {
+        tracing::warn!(run = %self.run, last = ?self.last, "the run of a follower no longer exists");
+        self.is_ended = true;
+        News::Gone
     }
 }
 

@@ -8,6 +8,7 @@ pub mod answers;
 pub mod auth;
 pub mod callers;
 pub mod dify;
+mod durability;
 pub mod error;
 mod etag;
 pub mod events;
@@ -170,6 +171,7 @@ fn native_routes() -> Router<ApiState> {
         .route("/keys/{id}/budget", put(native::keys::set_budget).delete(native::keys::drop_budget))
         .route("/workers", get(native::fleet::workers))
         .route("/queues", get(native::fleet::queues))
+        .route("/shards", get(native::shards::list).post(native::shards::raise))
         .route("/triggers", get(native::triggers::list))
         .route("/providers", native::catalog::all(CatalogKind::Provider))
         .route("/providers/{id}", native::catalog::one(CatalogKind::Provider))

@@ -9,8 +9,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tracing::Instrument;
 
-use super::ApiState;
 use super::metrics::{REQUEST_SECONDS, REQUESTS};
+use super::{ApiState, sse};
 use crate::stopping::Stage;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -34,6 +34,9 @@ pub(super) async fn watch(State(state): State<ApiState>, request: Request, next:
     span.in_scope(|| tracing::debug!(status = status.as_u16(), seconds, "request answered"));
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
+    }
+    if sse::is_stream(response.headers()) {
+        response.extensions_mut().insert(state.config.scheduler.stream_limits());
     }
     if *state.shutdown.borrow() > Stage::Serving {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

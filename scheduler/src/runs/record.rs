@@ -72,6 +72,12 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// The record without inputs, system variables and outputs, for a reader that keeps it for long.
+    pub(crate) fn without_values(mut self) -> Self {
+        (self.inputs, self.sys, self.outputs) = Default::default();
+        self
+    }
+
     /// The run as one under way, for readers that must not see its end yet.
     pub(crate) fn before_its_end(mut self) -> Self {
         self.status = RunStatus::Running;

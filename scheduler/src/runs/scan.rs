@@ -12,6 +12,8 @@ const PIECE: usize = 500;
 /// its own at most.
 const OTHERS: usize = 4;
 const CREATED_AT: &str = "created_at";
+/// The fields that a look reads of every run.
+const NEEDED: [&str; 3] = ["app", INNER_FIELD, CREATED_AT];
 
 /// Some fields of a run.
 pub(crate) type Fields = HashMap<String, String>;
@@ -19,6 +21,8 @@ pub(crate) type Fields = HashMap<String, String>;
 /// A look at runs.
 pub(crate) struct Scan {
     query: ListRuns,
+    /// Only runs of this app are wanted.
+    app: Option<String>,
     names: Vec<&'static str>,
     /// Those of the last piece: the next one begins with runs of the same time.
     seen: HashSet<RunId>,
@@ -30,7 +34,7 @@ impl Scan {
     /// Looks at the runs that the query wants, and reads these fields of each. It ends after `most` runs of apps.
     pub(crate) fn new(query: ListRuns, names: &[&'static str], most: usize) -> Self {
         let mut names = names.to_vec();
-        for needed in ["app", INNER_FIELD, CREATED_AT] {
+        for needed in NEEDED {
             if !names.contains(&needed) {
                 names.push(needed);
             }
@@ -38,11 +42,18 @@ impl Scan {
         let budget = Budget { own: most, all: most.saturating_mul(1 + OTHERS) };
         Self {
             query: ListRuns { limit: PIECE, ..query },
+            app: None,
             names,
             seen: HashSet::new(),
             budget,
             is_over: false,
         }
+    }
+
+    /// Reads all the fields only of runs of this app. Most runs may belong to others.
+    pub(crate) fn of_app(mut self, app: &str) -> Self {
+        self.app = Some(app.to_owned());
+        self
     }
 
     /// True when the last piece was the end of all runs, and not that of the budget.
@@ -63,7 +74,7 @@ impl Scan {
         }
         let listed = store.list_runs(&self.query).await?;
         let fresh: Vec<RunId> = listed.iter().filter(|run| !self.seen.contains(*run)).copied().collect();
-        let fields = store.app_records().fields_of_runs(&fresh, &self.names).await?;
+        let fields = self.read(store, &fresh).await?;
         let time = |fields: &Fields| fields.get(CREATED_AT)?.parse().ok();
         match fields.iter().rev().find_map(time) {
             Some(oldest) if listed.len() >= PIECE => {
@@ -76,6 +87,23 @@ impl Scan {
         let found: Vec<(RunId, Fields)> = fresh.into_iter().zip(fields).collect();
         let budget = &mut self.budget;
         Ok(Some(found.into_iter().take_while(|(_, fields)| budget.takes(fields)).collect()))
+    }
+}
+
+impl Scan {
+    async fn read(&self, store: &dyn Runs, runs: &[RunId]) -> Result<Vec<Fields>, StoreError> {
+        let records = store.app_records();
+        let Some(app) = &self.app else { return records.fields_of_runs(runs, &self.names).await };
+        let mut found = records.fields_of_runs(runs, &NEEDED).await?;
+        let is_own = |fields: &Fields| fields.get("app").is_some_and(|of| of == app);
+        let own: Vec<usize> = (0..found.len()).filter(|at| is_own(&found[*at])).collect();
+        let runs: Vec<RunId> = own.iter().map(|at| runs[*at]).collect();
+        if !runs.is_empty() {
+            for (at, fields) in own.into_iter().zip(records.fields_of_runs(&runs, &self.names).await?) {
+                found[at] = fields;
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::background::budgets::Meter;
 use crate::metrics as names;
+use crate::namespace::Namespace;
 use crate::sealing::Sealing;
 use crate::shards::lease::Lease;
 use crate::shards::liveness::Liveness;
@@ -51,6 +52,8 @@ pub struct ShardKeeper {
     pub findings: Findings,
     /// Raises the version of the namespace once all of its processes know it.
     pub sealing: Sealing,
+    /// The settings of the namespace, for the whole process.
+    pub namespace: Arc<Namespace>,
 }
 
 struct Owned {
@@ -118,10 +121,11 @@ impl ShardKeeper {
         let lease = Duration::from_millis(self.config.shard_lease_ms);
         // Checked first: a process that may not own shards must not announce itself.
         let meta = self.store.meta().await?;
+        self.namespace.note(meta);
         let shards = meta.shards;
-        let live = self.store.announce_scheduler(&self.id, lease).await?.len().max(1);
+        let live = self.store.announce_scheduler(&self.id, lease).await?;
         self.sealing.settle(&*self.store, meta.version).await;
-        let share = usize::from(shards).div_ceil(live);
+        let share = share_of(usize::from(shards), &live, &self.id);
         while owned.len() > share {
             let Some(most) = owned.keys().max().copied() else { break };
             if let Some(one) = owned.remove(&most) {
@@ -129,17 +133,26 @@ impl ShardKeeper {
                 self.let_go(most, one).await;
             }
         }
+        let mut failed = None;
         for shard in (0..shards).map(ShardId) {
             if owned.len() >= share {
                 break;
             }
-            if !owned.contains_key(&shard)
-                && let Some(one) = self.take(shard, lease, ended).await?
-            {
-                owned.insert(shard, one);
+            if owned.contains_key(&shard) {
+                continue;
+            }
+            match self.take(shard, lease, ended).await {
+                Ok(Some(one)) => drop(owned.insert(shard, one)),
+                Ok(None) => {}
+                // In a cluster the other shards may be on servers that answer.
+                Err(error) if error.is_passing() => failed = Some(error),
+                Err(error) => return Err(error),
             }
         }
-        Ok(owned.len() == usize::from(shards))
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(owned.len() == usize::from(shards)),
+        }
     }
 
     async fn take(
@@ -161,13 +174,14 @@ impl ShardKeeper {
         let context = LoopContext {
             store: self.store.clone(),
             workflows: self.workflows.clone(),
-            cache_bytes: self.config.run_cache_bytes / usize::from(self.store.meta().await?.shards.max(1)),
+            cache_bytes: self.config.run_cache_bytes,
             liveness,
             repair_every: Duration::from_secs(self.config.repair_seconds.max(1)),
             found: self.findings.of(shard),
             files: self.files.clone(),
             ordered: self.ordered.clone(),
             meter: self.meter.clone(),
+            namespace: self.namespace.clone(),
             retention: Retention {
                 age: Duration::from_secs(self.config.retention_seconds),
                 bytes: self.config.retention_bytes,
@@ -239,10 +253,35 @@ impl ShardKeeper {
     }
 }
 
+/// The number of shards for one of the live schedulers. All of them compute the same shares, which differ by at most one:
+/// what is left over goes to the first by their ids.
+fn share_of(shards: usize, live: &[String], id: &str) -> usize {
+    let count = live.len().max(1);
+    let before = live.iter().filter(|other| other.as_str() < id).count();
+    shards / count + usize::from(before < shards % count)
+}
+
 /// Handles a panic outside of a step. If only the task ended, nothing would run the shard any more. So the shard is
 /// taken again; after several take-overs facts are applied one by one, which gets past the fact that causes the panic.
 fn panicked(shard: ShardId) -> End {
     metrics::counter!(names::PANICS.name).increment(1);
     tracing::error!(%shard, "the loop of a shard panicked");
     End::Retake(StoreError::Unexpected { doing: "turning a shard", reason: "the loop panicked".into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_differ_by_at_most_one_and_are_all_shards_together() {
+        for (shards, schedulers) in [(64, 10), (2, 3), (7, 7), (16, 1), (1, 2), (5, 4)] {
+            let live: Vec<String> = (0..schedulers).map(|n| format!("s-{n:02}")).collect();
+            let shares: Vec<usize> = live.iter().map(|id| share_of(shards, &live, id)).collect();
+            assert_eq!(shares.iter().sum::<usize>(), shards, "{shares:?}");
+            let (least, most) = (shares.iter().min(), shares.iter().max());
+            assert!(most <= least.map(|least| least + 1).as_ref(), "{shares:?}");
+        }
+        assert_eq!(share_of(4, &[], "s-1"), 4, "before it is in the list");
+    }
 }

@@ -87,7 +87,7 @@ impl Retention {
         now: Timestamp,
     ) -> Result<Swept, StoreError> {
         let aged = store.sweep(shard, epoch, before(now, self.age), PIECE).await?;
-        let memory = store.memory().await?;
+        let memory = store.memory(shard).await?;
         metrics::gauge!(names::REDIS_USED.name).set(memory.used as f64);
         metrics::gauge!(names::REDIS_MAX.name).set(memory.max.unwrap_or(0) as f64);
         let is_over = self.bound(memory.max).is_some_and(|bound| memory.used > bound);

@@ -180,6 +180,11 @@ impl RunCache {
         }
     }
 
+    /// Changes the limit. The next [`Self::settle`] keeps it.
+    pub fn limit(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+
     /// The approximate number of bytes in use.
     pub fn bytes(&self) -> usize {
         self.bytes

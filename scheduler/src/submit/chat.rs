@@ -52,7 +52,7 @@ impl Submitter {
         let graph = &prepared.workflow.graph;
         let id = match submission.conversation_id.as_deref() {
             None => None,
-            Some("") => Some(conversation::new_id(run, *self.meta().await?)),
+            Some("") => Some(conversation::new_id(run, self.meta().await?)),
             Some(id) => Some(id.to_owned()),
         };
         let position = self.position(graph, submission, run, id.as_deref(), &prepared.inputs, at).await?;
@@ -103,7 +103,7 @@ impl Submitter {
         let (id, entered) = match self.store.enter_conversation(&entering).await? {
             // As on Dify: a client that names a conversation of another user begins a new one.
             Entered::Unknown if submission.only_known_conversation => {
-                let id = conversation::new_id(run, *self.meta().await?);
+                let id = conversation::new_id(run, self.meta().await?);
                 let fresh = Entering { conversation: reference(id.clone()), must_exist: false, ..entering };
                 (id, self.store.enter_conversation(&fresh).await?)
             }

@@ -38,6 +38,11 @@ pub(super) fn shard_of(id: &str, meta: Meta) -> ShardId {
     shard_by_hash(id, meta)
 }
 
+/// Whether the id contains a shard that a namespace with these settings does not have.
+pub(super) fn is_beyond(id: &str, meta: Meta) -> bool {
+    conversation_id::shard_in(id).is_some_and(|shard| shard.0 >= meta.shards)
+}
+
 /// The shard of an id that does not contain one.
 pub(super) fn shard_by_hash(id: &str, meta: Meta) -> ShardId {
     let digest = Sha256::digest(id);
@@ -116,6 +121,8 @@ async fn opened(store: &dyn Runs, shard: ShardId, text: &str) -> Result<Option<S
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use tidemill_common::ids::RunId;
 
@@ -130,6 +137,22 @@ mod tests {
             assert_eq!(shard_of(foreign, meta(2)), shard_of(foreign, meta(16_384)), "{foreign}");
             assert!(shard_of(foreign, meta(16_384)).0 < 2, "{foreign}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_conversation_on_a_shard_that_was_added_is_found_by_a_process_that_has_not_looked_since() {
+        let clock = Arc::new(tidemill_common::clock::SystemClock);
+        let store = Arc::new(tidemill_common::store::memory::MemoryStore::with(clock, 8, 100));
+        let config = Arc::new(tidemill_common::config::Config::default());
+        let workflows = Arc::new(crate::workflows::Workflows::new(&config, None));
+        let submitter = crate::submit::Submitter::new(store, config, workflows);
+        let earlier = Meta { version: tidemill_common::wire::VERSION, shards: 2, shards_first: 2 };
+        submitter.namespace.note(earlier);
+        let id = new_id(RunId::generate(ShardId(7)), Meta { shards: 8, ..earlier });
+        assert!(is_beyond(&id, earlier));
+        assert_eq!(submitter.shard_of_conversation(&id).await.expect("the store answers"), ShardId(7));
+        assert_eq!(submitter.namespace.known().map(|meta| meta.shards), Some(8), "it has looked");
+        assert!(!is_beyond("conv-1", earlier), "a foreign id contains no shard");
     }
 
     #[test]

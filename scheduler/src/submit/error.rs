@@ -2,14 +2,16 @@
 
 use tidemill_common::config::nearest;
 use tidemill_common::failure::EngineErrorType;
-use tidemill_common::store::StoreError;
+use tidemill_common::ids::RunId;
+use tidemill_common::store::{StoreError, Unconfirmed};
 
 use crate::workflows::GraphError;
 
 /// Longest `user`, in characters. Dify keeps it in a column of this width.
 pub const USER_CHARS_MAX: usize = 255;
 
-/// A submission was refused. No run was created, except perhaps with [`SubmitError::Store`].
+/// A submission was refused. No run was created, except perhaps with [`SubmitError::Store`] and
+/// [`SubmitError::Unconfirmed`].
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
     /// The workflow cannot be loaded or imported.
@@ -106,6 +108,16 @@ pub enum SubmitError {
     /// The snapshot cannot be imported.
     #[error("{0}")]
     Snapshot(String),
+    /// The store cannot give the durability that was asked for; what to set. Nothing was created.
+    #[error("{0}")]
+    Undurable(String),
+    /// It is unknown whether the run, the answer or the command will survive a fail-over or a loss of power.
+    #[error("{why}; whether the request survives is unknown: repeat it under the same key")]
+    Unconfirmed {
+        /// The run that it is about, which may exist or not.
+        run: RunId,
+        why: Box<Unconfirmed>,
+    },
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -8,7 +8,7 @@ use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, FramePath, NodeId, RunId, ShardId};
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
-use tidemill_common::store::{NewRun, RunOwner, StoreError};
+use tidemill_common::store::{NewRun, RunOwner, StoreError, Written};
 use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire;
 use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
@@ -62,6 +62,8 @@ impl Submitter {
         retry: Option<&Retry>,
     ) -> Result<Submitted, SubmitError> {
         check_version(&snapshot)?;
+        let level = self.durability(None);
+        self.gives(level).await?;
         let workflow = self.workflows.of_document(&snapshot.version, &snapshot.workflow)?;
         self.workflows.check_moderation(&workflow.graph)?;
         let snapshot = opened(snapshot, text, &workflow.graph)?;
@@ -95,6 +97,7 @@ impl Submitter {
         };
         let is_new = is_new(self.store.create_run(&new).await?)?;
         tracing::info!(%run, from = snapshot.run_id, is_retry = retry.is_some(), "run imported");
+        self.confirm(Written::Run(run), level).await?;
         let (status, conversation_id) = (RunStatus::Scheduled, head.conversation_id);
         Ok(Submitted { run, is_new, status, workflow, conversation_id, warnings: Vec::new() })
     }

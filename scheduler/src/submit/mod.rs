@@ -8,6 +8,7 @@ mod clock;
 pub mod commands;
 pub(crate) mod conversation;
 mod conversation_id;
+mod durable;
 mod end_users;
 mod error;
 pub(crate) mod files;
@@ -41,7 +42,6 @@ use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
 use tidemill_common::store::{Created, Meta, NewRun, Reserved, RunOwner, Runs, StoreError, scheduled_run};
 use tidemill_common::wire;
-use tokio::sync::OnceCell;
 
 use self::clock::StoreClock;
 use self::end_users::EndUsers;
@@ -53,6 +53,7 @@ use self::remote_files::RemoteFiles;
 use self::uploads::UploadPlace;
 use crate::background::budgets::Budgets;
 use crate::background::turns::{SettleError, TurnSettler};
+use crate::namespace::Namespace;
 use crate::runs::record::PUBLISHED_FIELD;
 use crate::submit::blobs::BlobWriter;
 use crate::workflows::Workflows;
@@ -67,8 +68,8 @@ pub struct Submitter {
     store: Arc<dyn Runs>,
     config: Arc<Config>,
     workflows: Arc<Workflows>,
-    // Read once: the number of shards can change only when the schedulers restart.
-    meta: OnceCell<Meta>,
+    /// The number of shards; the loop that takes shards keeps it up to date.
+    pub(crate) namespace: Arc<Namespace>,
     clock: StoreClock,
     gate: Gate,
     turns: TurnSettler,
@@ -88,7 +89,7 @@ impl Submitter {
     pub fn new(store: Arc<dyn Runs>, config: Arc<Config>, workflows: Arc<Workflows>) -> Self {
         let turns = TurnSettler::new(store.clone(), workflows.clone(), config.clone());
         let budgets = Budgets::new(store.clone());
-        let (remote_files, meta, clock) = (RemoteFiles::new(&config), OnceCell::new(), StoreClock::default());
+        let (remote_files, clock) = (RemoteFiles::new(&config), StoreClock::default());
         let (uploads, gate) = (UploadPlace::new(&config.files), Gate::default());
         let built_in = BuiltIn::default();
         let end_users = Arc::new(EndUsers::new(store.clone(), &config));
@@ -97,7 +98,7 @@ impl Submitter {
             store,
             config,
             workflows,
-            meta,
+            namespace: Arc::default(),
             clock,
             gate,
             turns,
@@ -108,13 +109,8 @@ impl Submitter {
         }
     }
 
-    /// Creates the run, or finds the one that the same request created before. When this returns `Ok`, the run will be
-    /// executed, even if this process dies at once.
-    ///
-    /// # Errors
-    /// See [`SubmitError`]; nothing was created then, except perhaps when the store did not answer. Under an
-    /// idempotency key the request can be repeated safely.
-    pub async fn submit(&self, submission: Submission) -> Result<Submitted, SubmitError> {
+    /// Creates the run, or finds the one that the same request created before. See [`Self::submit`].
+    async fn create_or_find(&self, submission: Submission) -> Result<Submitted, SubmitError> {
         // A sub-workflow run is started by its caller, not by the user.
         let app = match &submission.workflow {
             WorkflowSource::App(app) if submission.called.is_none() => app.clone(),
@@ -174,7 +170,7 @@ impl Submitter {
     async fn reserve(&self, submission: &Submission) -> Result<Reservation, SubmitError> {
         let given = submission.called.as_ref().map(|by| by.call.run).or(submission.run);
         let run = match (&submission.schedule, given) {
-            (Some(from), _) => scheduled_run(&from.trigger, from.at, *self.meta().await?),
+            (Some(from), _) => scheduled_run(&from.trigger, from.at, self.meta().await?),
             (None, Some(run)) => run,
             (None, None) => RunId::generate(self.shard_for(submission.conversation_id.as_deref()).await?),
         };
@@ -312,7 +308,10 @@ impl Submitter {
             None | Some("") => Ok(self.some_shard().await?),
             Some(id) => {
                 conversation::check(id)?;
-                Ok(conversation::shard_of(id, *self.meta().await?))
+                let meta = self.meta().await?;
+                // Another scheduler may have learned of more shards first, and begun a conversation there.
+                let meta = if conversation::is_beyond(id, meta) { self.read_meta().await? } else { meta };
+                Ok(conversation::shard_of(id, meta))
             }
         }
     }
@@ -333,8 +332,25 @@ impl Submitter {
         self.turns.settle(run, self, Duration::ZERO).await
     }
 
-    async fn meta(&self) -> Result<&Meta, StoreError> {
-        self.meta.get_or_try_init(|| self.store.meta()).await
+    async fn meta(&self) -> Result<Meta, StoreError> {
+        match self.namespace.known() {
+            Some(meta) => Ok(meta),
+            None => self.read_meta().await,
+        }
+    }
+
+    async fn read_meta(&self) -> Result<Meta, StoreError> {
+        let meta = self.store.meta().await?;
+        self.namespace.note(meta);
+        Ok(meta)
+    }
+
+    /// Reads the settings of the namespace again, after they were changed here.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(crate) async fn namespace_changed(&self) -> Result<(), StoreError> {
+        self.read_meta().await.map(|_| ())
     }
 
     /// A random shard, for a run without a conversation.

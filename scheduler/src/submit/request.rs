@@ -7,7 +7,7 @@ use tidemill_common::dsl::Diagnostic;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::options::budget::Budget;
 use tidemill_common::machine::state::run::{Caller, RunStatus};
-use tidemill_common::store::{App, FromSchedule, WaitingCall};
+use tidemill_common::store::{App, Durability, FromSchedule, WaitingCall};
 use tidemill_common::value::JsonMap;
 
 use super::SystemValues;
@@ -80,6 +80,8 @@ pub struct Submission {
     pub called: Option<CalledBy>,
     /// Files are already stored under `run`.
     pub has_files: bool,
+    /// What must have happened to the run before it is acknowledged; `scheduler.durability` by default.
+    pub durability: Option<Durability>,
     /// The request is the operator's, who may hand files of any run to this one.
     pub is_of_operator: bool,
 }
@@ -121,6 +123,7 @@ impl Submission {
             schedule: None,
             called: None,
             has_files: false,
+            durability: None,
         }
     }
 }

@@ -64,7 +64,9 @@ pub(crate) fn run(job: &Job, name: &JobName, shard: ShardId, handing_out: u64, s
             }
         };
     }
-    let variables = Loaded::new(job, shard, &graph, shared);
+    let Some(variables) = Loaded::new(job, shard, &graph, shared) else {
+        return failed("the content of a variable is gone");
+    };
     let limits = EvaluationLimits {
         undefined: job.options.template_undefined,
         missing_file_is_all: job.options.dify_ways.webhook_missing_file_is_all,
@@ -165,25 +167,27 @@ struct Loaded<'a> {
 }
 
 impl<'a> Loaded<'a> {
-    fn new(job: &'a Job, shard: ShardId, graph: &'a Graph, shared: &Shared) -> Self {
+    /// `None` when the content of a variable is gone.
+    fn new(job: &'a Job, shard: ShardId, graph: &'a Graph, shared: &Shared) -> Option<Self> {
         let (mut blobs, mut items) = (HashMap::new(), HashMap::new());
-        let load = |blob: &BlobRef| -> Json {
-            let text = at_once(shared.store.load_blob(shard, &blob.id)).ok().flatten().unwrap_or_default();
-            serde_json::from_str(&text).unwrap_or_default()
+        let load = |blob: &BlobRef| -> Option<Json> {
+            let text = at_once(shared.store.load_blob(shard, &blob.id)).ok().flatten()?;
+            serde_json::from_str(&text).ok()
         };
         for (_, _, value) in &job.inputs {
             match value {
                 Stored::Blob(blob) => {
-                    blobs.insert(blob.id.clone(), Segment::new(blob.ty, load(blob)));
+                    blobs.insert(blob.id.clone(), Segment::new(blob.ty, load(blob)?));
                 }
                 Stored::Item { list, at } => {
-                    let value = usize::try_from(*at).ok().and_then(|at| load(list).get(at).cloned());
+                    let list_value = load(list)?;
+                    let value = usize::try_from(*at).ok().and_then(|at| list_value.get(at).cloned());
                     items.insert((list.id.clone(), *at), item(list.ty, value.unwrap_or_default()));
                 }
                 Stored::Inline(_) | Stored::Secret(_) => {}
             }
         }
-        Self { job, graph, blobs, items }
+        Some(Self { job, graph, blobs, items })
     }
 }
 

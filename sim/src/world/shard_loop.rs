@@ -141,7 +141,8 @@ impl ShardLoop {
             number,
             shared.now(),
         ) {
-            Ok(batch) => {
+            Ok(mut batch) => {
+                batch.commit.shorten_questions();
                 self.number = number;
                 let entries = inputs.iter().filter_map(Input::entry).collect();
                 self.computed.push_back((batch, entries));

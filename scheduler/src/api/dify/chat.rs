@@ -20,6 +20,7 @@ use super::{
 };
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
+use crate::api::durability;
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
 use crate::api::request::{Body, IdInPath, take_object, take_text};
@@ -71,6 +72,7 @@ pub async fn send(
         is_nameless: !truth(&mut map, "auto_generate_name", true)?,
         user,
         key: Some(key),
+        durability: durability::of_header(&headers)?,
         idempotency: idempotency(&headers, &format!("app {}", app.id), &body)?,
         ..Submission::of(WorkflowSource::App(app.clone()), SystemValues::Standard, inputs)
     };
@@ -89,11 +91,12 @@ pub async fn stop(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
     id: IdInPath,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<JsonBody<Json>, ApiError> {
     let user = user_of(&body.dify_object()?)?;
     check_chat(&app)?;
-    stop::message(&state, &app, &id, &user).await
+    stop::message(&state, &app, &id, &user, &headers).await
 }
 
 fn query(map: &mut JsonMap) -> Result<String, ApiError> {

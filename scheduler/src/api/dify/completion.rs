@@ -13,6 +13,7 @@ use super::answer::{Mode, StartOutcome, begin};
 use super::{chat, check_completion, stop, take_files, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
+use crate::api::durability;
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
 use crate::api::request::{Body, IdInPath, take_object, take_text};
@@ -46,6 +47,7 @@ pub async fn send(
         is_nameless: true,
         key: Some(key),
         user,
+        durability: durability::of_header(&headers)?,
         idempotency: idempotency(&headers, &format!("app {}", app.id), &body)?,
         ..Submission::of(
             WorkflowSource::App(app.clone()),
@@ -70,11 +72,12 @@ pub async fn stop(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
     id: IdInPath,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<JsonBody<Json>, ApiError> {
     let user = user_of(&body.dify_object()?)?;
     check_completion(&app)?;
-    stop::message(&state, &app, &id, &user).await
+    stop::message(&state, &app, &id, &user, &headers).await
 }
 
 /// The inputs with the query of the request, for the field or the prompt that takes it.

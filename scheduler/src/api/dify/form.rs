@@ -2,7 +2,7 @@
 //! run's events, or with its pauses.
 
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
@@ -14,7 +14,9 @@ use super::{find, links, owner_of, user_of};
 use crate::api::ApiState;
 use crate::api::answers::{Answer, Refused, answer};
 use crate::api::auth::CallingApp;
+use crate::api::durability;
 use crate::api::error::ApiError;
+use crate::api::native::submit::idempotency;
 use crate::api::request::{Body, take_object, take_text};
 use crate::runs::forms;
 use crate::runs::pauses;
@@ -53,6 +55,7 @@ pub async fn submit(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
     Path(token): Path<String>,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<JsonBody<Json>, ApiError> {
     let mut map = body.dify_object()?;
@@ -63,11 +66,16 @@ pub async fn submit(
     let given = Answer {
         answered_by: Some(user),
         content: AnswerContent::Form { action, inputs },
-        key: None,
+        key: idempotency(&headers, &app.id, &body)?.map(|it| it.key_hash),
         app: Some(app.id.clone()),
+        durability: state.submitter.durability(durability::of_header(&headers)?),
     };
     let now = state.store.time().await?;
-    let (run, pause) = waiting(&state, &app, &token, now).await?;
+    let (run, pause) = match given.key {
+        None => waiting(&state, &app, &token, now).await?,
+        // The store knows whether the first answer had the same key.
+        Some(_) => named(&state, &app, &token).await?,
+    };
     match answer(&state, run.id, &pause, given, now).await {
         Ok(()) => Ok(JsonBody(json!({}))),
         Err(refused) => Err(in_difys_words(refused, &pause.id)),
@@ -81,16 +89,22 @@ async fn waiting(
     token: &str,
     now: Timestamp,
 ) -> Result<(RunRecord, Pause), ApiError> {
-    let run = forms::run_of(token).ok_or_else(not_found)?;
-    let record = find(state, app, run).await?.ok_or_else(not_found)?;
-    let tokens = state.forms.tokens(&*state.store).await?;
-    let mut pauses = pauses::of_run(&*state.store, run).await?.into_iter();
-    let pause = pauses.find(|pause| tokens.is_of(token, run, &pause.id)).ok_or_else(not_found)?;
+    let (record, pause) = named(state, app, token).await?;
     match pause.status(now) {
         PauseStatus::Pending => Ok((record, pause)),
         PauseStatus::Answered => Err(submitted(&pause.id)),
         PauseStatus::Expired | PauseStatus::Cancelled => Err(expired(&pause.id)),
     }
+}
+
+/// The pause of this app for a token.
+async fn named(state: &ApiState, app: &App, token: &str) -> Result<(RunRecord, Pause), ApiError> {
+    let run = forms::run_of(token).ok_or_else(not_found)?;
+    let record = find(state, app, run).await?.ok_or_else(not_found)?;
+    let tokens = state.forms.tokens(&*state.store).await?;
+    let mut pauses = pauses::of_run(&*state.store, run).await?.into_iter();
+    let pause = pauses.find(|pause| tokens.is_of(token, run, &pause.id)).ok_or_else(not_found)?;
+    Ok((record, pause))
 }
 
 fn in_difys_words(refused: Refused, form: &str) -> ApiError {
@@ -107,7 +121,7 @@ fn in_difys_words(refused: Refused, form: &str) -> ApiError {
         Refused::NotFound => not_found(),
         Refused::AlreadyAnswered => submitted(form),
         Refused::Expired | Refused::Cancelled | Refused::Over(_) => expired(form),
-        other @ (Refused::Wire(_) | Refused::Store(_)) => other.into(),
+        other @ (Refused::Durability(_) | Refused::Wire(_) | Refused::Store(_)) => other.into(),
     }
 }
 

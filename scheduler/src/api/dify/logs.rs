@@ -165,7 +165,8 @@ async fn search_all(state: &ApiState, app: &App, filter: &Filter) -> Result<Vec<
         since: filter.after,
         ..ListRuns::default()
     };
-    let mut scan = Scan::new(query, &LOOKED_AT, state.config.scheduler.logs_scanned_max);
+    let scan = Scan::new(query, &LOOKED_AT, state.config.scheduler.logs_scanned_max);
+    let mut scan = scan.of_app(&app.id);
     let mut found = Vec::new();
     while let Some(piece) = scan.next(&*state.store).await? {
         let own = piece.into_iter().filter(|(_, fields)| filter.takes(app, fields));

@@ -16,6 +16,7 @@ use super::versions::pinned;
 use super::{check_mode, facts, links, owner_of, renderer, take_files, totals_so_far, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
+use crate::api::durability;
 use crate::api::error::ApiError;
 use crate::api::native::submit::idempotency;
 use crate::api::request::{Body, IdInPath, take_object, take_text};
@@ -77,6 +78,7 @@ async fn start(
         files: take_files(&mut map)?,
         key: Some(key),
         user,
+        durability: durability::of_header(headers)?,
         idempotency: idempotency(headers, &who, body)?,
         ..Submission::of(WorkflowSource::App(app.clone()), SystemValues::Standard, inputs)
     };

@@ -89,7 +89,7 @@ impl Stream {
         let stream = Self {
             follower: Follower::new(state, record.id, after),
             state: state.clone(),
-            record,
+            record: record.without_values(),
             render,
             projection,
             snapshot: wanted.snapshot.then(Snapshot::default),
@@ -105,7 +105,8 @@ impl Stream {
             last_old: None,
             frames: VecDeque::from([sse::DIFY_PING]),
         };
-        Ok(sse::answer(futures_util::stream::unfold(stream, async |mut stream| {
+        // In a box: the state of a stream would be in the memory of each of its futures again.
+        Ok(sse::answer(futures_util::stream::unfold(Box::new(stream), async |mut stream| {
             let frame = stream.next().await?;
             Some((frame, stream))
         })))
@@ -135,6 +136,7 @@ impl Stream {
         Ok(sse::answer(judged::then(state.clone(), judging, move |withheld| frames(projection, withheld))))
     }
 
+    /// The next frame. What does more than wait for news is in boxes, so that a stream that waits does not hold its memory.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.frames.pop_front() {
@@ -144,16 +146,16 @@ impl Stream {
                 return None;
             }
             if self.judging.is_some() {
-                self.judge().await?;
+                Box::pin(self.judge()).await?;
                 continue;
             }
             let Some(news) = self.follower.next().await else {
-                self.speak().await?;
+                Box::pin(self.speak()).await?;
                 continue;
             };
             match news {
                 News::Entry(entry) => {
-                    if let Err(error) = self.take(entry).await {
+                    if let Err(error) = Box::pin(self.take(entry)).await {
                         let run = self.record.id;
                         tracing::warn!(%run, error = error.message(), "event cannot be shown, the stream ends");
                         return None;
@@ -161,7 +163,7 @@ impl Stream {
                 }
                 News::CaughtUp => {
                     self.queue_snapshot();
-                    self.queue_open_pauses().await;
+                    Box::pin(self.queue_open_pauses()).await;
                 }
                 News::Reset => {
                     let payload = self.projection.reset();
@@ -169,6 +171,8 @@ impl Stream {
                     self.replay = self.replay.take().map(|_| Replay::default());
                     self.frames.push_back(sse::dify(None, &payload));
                 }
+                // Clients of Dify know no event for it.
+                News::Gone => return None,
                 News::Silence => self.frames.push_back(sse::DIFY_PING),
                 // Only a comment: clients of Dify know no event for it.
                 News::Closing => self.frames.push_back(sse::CLOSING),
@@ -323,8 +327,11 @@ impl Stream {
 
     async fn read_totals(&mut self) -> Result<(), ApiError> {
         if let Some(fields) = self.state.store.run_fields(self.record.id).await? {
-            self.record = RunRecord::read(self.record.id, &fields)?;
-            let totals = if self.record.status.is_over() {
+            let record = RunRecord::read(self.record.id, &fields)?;
+            let is_over = record.status.is_over();
+            // Of a run that goes on only the rest is needed, perhaps for days.
+            self.record = if is_over { record } else { record.without_values() };
+            let totals = if is_over {
                 Totals::of(&self.record)
             } else {
                 totals_so_far(&self.state, self.record.id, &self.graph).await?

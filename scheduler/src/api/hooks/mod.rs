@@ -143,7 +143,7 @@ fn may_have_them(outcome: &Result<Submitted, SubmitError>) -> bool {
     match outcome {
         Ok(done) => done.is_new,
         // The run may have been created although the store failed.
-        Err(error) => matches!(error, SubmitError::Store(_)),
+        Err(error) => matches!(error, SubmitError::Store(_) | SubmitError::Unconfirmed { .. }),
     }
 }
 

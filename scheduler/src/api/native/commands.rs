@@ -7,13 +7,15 @@ use serde_json::{Value as Json, json};
 use tidemill_common::crash;
 use tidemill_common::graph::{Graph, GraphHash};
 use tidemill_common::ids::RunId;
-use tidemill_common::store::{CommandKey, RunCommand, Sent};
+use tidemill_common::store::{CommandKey, Durability, RunCommand, Sent, Written};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
 use tidemill_common::wire::fact::kind;
+use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::auth::sha256_hex;
+use crate::api::durability;
 use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, nothing_left, take_key};
 use crate::submit::blobs::BlobWriter;
@@ -33,6 +35,8 @@ pub async fn send(
     let run = id.run()?;
     let mut map = body.object()?;
     let key = take_key(&mut map)?;
+    let level = state.submitter.durability(durability::take(&mut map)?);
+    state.submitter.gives(level).await?;
     // Before values get names of blobs, which are new each time.
     let sha = sha256_hex(Json::Object(map.clone()).to_string());
     let key = key.map(|key| CommandKey { key, sha });
@@ -42,11 +46,15 @@ pub async fn send(
     let order = order(&mut map, &workflow.graph)?;
     let options = fields.get("options").and_then(|text| serde_json::from_str(text).ok());
     let options = wire::state::options_from_json(&options.unwrap_or_default());
-    let command = command(&state, run, options.inline_bytes_max, order, key).await?;
+    let mut command = command(&state, run, options.inline_bytes_max, order, key).await?;
+    let written = findable(run, &mut command, level);
     match state.store.send_command(run, &command).await? {
         Sent::Accepted | Sent::Repeated => {
             crash::pass(crash::CrashPoint::CommandKept);
             tracing::info!(%run, kind = command.kind, "command accepted");
+            if let Some(written) = written {
+                state.submitter.confirm(written, level).await?;
+            }
             Ok((StatusCode::ACCEPTED, JsonBody(json!({"accepted": true}))))
         }
         Sent::NotFound => Err(gone()),
@@ -57,6 +65,16 @@ pub async fn send(
         }
         Sent::BlobMissing => Err(ApiError::unavailable("the store lost a value of this command; try again")),
     }
+}
+
+/// What to wait for, if the command is to be durable. A command without a key gets one, by which it is found in the store.
+pub(in crate::api) fn findable(run: RunId, command: &mut RunCommand, level: Durability) -> Option<Written> {
+    if level == Durability::Memory {
+        return None;
+    }
+    let fresh = || CommandKey { key: format!("durable-{}", Uuid::new_v4()), sha: String::new() };
+    let key = command.key.get_or_insert_with(fresh).key.clone();
+    Some(Written::Command { run, key })
 }
 
 fn gone() -> ApiError {

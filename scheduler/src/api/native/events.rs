@@ -54,7 +54,8 @@ pub async fn follow(
         app: fields.get("app").cloned().unwrap_or_default(),
         conversation: fields.get("conversation_id").cloned().unwrap_or_default(),
     });
-    Ok(sse::answer(futures_util::stream::unfold(stream, async |mut stream| {
+    // In a box: the state of a stream would be in the memory of each of its futures again.
+    Ok(sse::answer(futures_util::stream::unfold(Box::new(stream), async |mut stream| {
         let frame = stream.next().await?;
         Some((frame, stream))
     })))
@@ -157,6 +158,10 @@ impl EventStream {
                     let payload = json!({"type": "reset", "run_id": self.run.to_string()});
                     self.frames.push_back(sse::native(None, "reset", &payload));
                 }
+                News::Gone => {
+                    let payload = json!({"type": "gone", "run_id": self.run.to_string()});
+                    self.frames.push_back(sse::native(None, "gone", &payload));
+                }
                 News::Silence if self.dialect.is_some() => {
                     self.frames.push_back(sse::native(None, "heartbeat", &json!({"event": "heartbeat"})));
                 }
@@ -174,13 +179,15 @@ impl EventStream {
 
     /// Queues the frames of an entry. They are the same for all clients, so they are encoded once and shared.
     async fn queue(&mut self, entry: Entry) -> Result<(), ApiError> {
+        // In boxes, so that a stream that waits for events does not hold their memory.
         if self.dialect.is_some() {
-            return self.queue_steps(&entry.events).await;
+            return Box::pin(self.queue_steps(&entry.events)).await;
         }
         let frames = match entry.events.encoded() {
             Some(frames) => frames,
             None => {
-                let frames = self.encode(&entry.events).await.inspect_err(|error| self.warn(error))?;
+                let encoded = Box::pin(self.encode(&entry.events)).await;
+                let frames = encoded.inspect_err(|error| self.warn(error))?;
                 entry.events.set_encoded(&frames);
                 frames
             }

@@ -18,6 +18,7 @@ pub mod pauses;
 mod profiles_named;
 mod row_values;
 pub mod runs;
+pub mod shards;
 pub mod snapshot;
 mod spending;
 pub mod submit;

@@ -10,6 +10,7 @@ use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
 use crate::api::answers::{Answer, Refused, answer};
+use crate::api::durability;
 use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, nothing_left, take_key, take_object, take_text};
 use crate::runs::pauses;
@@ -55,6 +56,7 @@ pub async fn send(
         key: take_key(&mut map)?,
         answered_by: take_text(&mut map, "answered_by")?,
         app: None,
+        durability: state.submitter.durability(durability::take(&mut map)?),
     };
     nothing_left(&map)?;
     let known: Option<Pause> =
@@ -108,6 +110,7 @@ impl From<Refused> for ApiError {
             Refused::Expired => Self::new(StatusCode::GONE, "pause_expired", message),
             Refused::Cancelled => Self::new(StatusCode::GONE, "pause_cancelled", message),
             Refused::Over(status) => Self::run_over(status),
+            Refused::Durability(error) => error.into(),
             Refused::Wire(error) => error.into(),
             Refused::Store(error) => error.into(),
         }

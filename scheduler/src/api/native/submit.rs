@@ -8,6 +8,7 @@ use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
 use crate::api::auth::sha256_hex;
+use crate::api::durability;
 use crate::api::error::ApiError;
 use crate::api::native::apps;
 use crate::api::request::{Body, nothing_left, take_count, take_list, take_object, take_text};
@@ -56,6 +57,7 @@ pub async fn submit(
         idempotency: idempotency(&headers, "admin", &body)?,
         root: take_text(&mut map, "root")?,
         is_of_operator: true,
+        durability: durability::take(&mut map)?,
         ..Submission::of(workflow, sys, inputs)
     };
     nothing_left(&map)?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value as Json;
@@ -13,11 +14,11 @@ use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
-    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired,
-    Fleet, Following, KeyCost, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation,
-    Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked,
-    RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges, TriggerState,
-    UploadCharge, UploadCharged, WaitingCall,
+    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durability, Durable, Entered,
+    Entering, EntryPut, Fired, Fleet, Following, KeyCost, KnowledgeBases, ListConversations, ListDead,
+    ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal,
+    Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges,
+    TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall, Written,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -51,6 +52,10 @@ pub(crate) struct Inner {
     pub(crate) blobs: HashMap<BlobId, String>,
     pub(crate) sent: Vec<(RunId, String, String)>,
     pub(crate) is_busy: bool,
+    /// No write is confirmed.
+    pub(crate) is_unconfirmed: bool,
+    /// What the API waited for.
+    pub(crate) confirmed: Vec<(Written, Durability)>,
     pub(crate) dead: Vec<DeadLetter>,
     pub(crate) pauses: HashMap<RunId, HashMap<String, String>>,
     pub(crate) conversations: HashMap<String, (ShardId, HashMap<String, String>)>,
@@ -97,6 +102,21 @@ impl FakeStore {
 }
 
 #[async_trait]
+impl Durable for FakeStore {
+    async fn gives(&self, durability: Durability) -> Result<(), Unconfirmed> {
+        match durability {
+            Durability::Memory | Durability::Replicated => Ok(()),
+            Durability::Fsync => Err(Unconfirmed::Unsupported("set `appendfsync always`".into())),
+        }
+    }
+    async fn confirm(&self, written: Written, level: Durability, _: Duration) -> Result<(), Unconfirmed> {
+        let mut inner = self.lock();
+        inner.confirmed.push((written, level));
+        if inner.is_unconfirmed { Err(Unconfirmed::NoReplica) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
 impl Runs for FakeStore {
     fn knowledge(&self) -> &dyn KnowledgeBases {
         &self.knowledge.0
@@ -109,6 +129,9 @@ impl Runs for FakeStore {
     }
     fn fleet(&self) -> &dyn Fleet {
         &self.knowledge.0
+    }
+    fn durable(&self) -> &dyn Durable {
+        self
     }
     async fn check(&self) -> Result<ServerReport, StoreError> {
         Ok(ServerReport::default())

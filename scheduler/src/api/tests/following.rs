@@ -29,6 +29,7 @@ async fn next(follower: &mut Follower) -> String {
         None => "end".into(),
         Some(News::CaughtUp) => "caught up".into(),
         Some(News::Reset) => "reset".into(),
+        Some(News::Gone) => "gone".into(),
         Some(News::Silence) => "silence".into(),
         Some(News::Closing) => "closing".into(),
         Some(News::Entry(entry)) => {
@@ -109,6 +110,23 @@ async fn lost_writes_are_noticed_even_when_new_events_get_smaller_ids() {
     server.store.lock().events.get_mut(&run).unwrap().truncate(1);
     server.store.add_events(run, "1-5", 2, &[chunk("instead")]);
     check(&mut follower, &["reset", "1-0 1", "1-5 2", "caught up"]).await;
+}
+
+#[tokio::test]
+async fn of_large_entries_few_are_held_at_once() {
+    let (server, run) = with_run().await;
+    let limit = server.state.config.scheduler.stream_buffer_bytes;
+    let text = "x".repeat(limit / 3);
+    let mut expected = Vec::new();
+    for seq in 1..=20 {
+        server.store.add_events(run, &format!("{seq}-0"), seq, &[chunk(&text)]);
+        expected.push(format!("{seq}-0 {seq}"));
+    }
+    expected.push("caught up".to_string());
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &expected.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let reads = server.store.reads.load(Ordering::Relaxed);
+    assert!((10..=40).contains(&reads), "two or so at once: {reads} reads");
 }
 
 /// Shares the stored events after an entry with all followers.
@@ -241,4 +259,40 @@ async fn stored_events_can_be_read_without_following() {
     assert_eq!(frames(&answer.text).len(), 1);
     let odd = server.get(ADMIN, &format!("/api/v1/runs/{run}/events?follow=perhaps")).await;
     assert_eq!(odd.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_is_told_once_that_its_run_no_longer_exists() {
+    let (server, run) = with_run().await;
+    server.store.add_events(run, "1-0", 1, &[chunk("a")]);
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &["1-0 1", "caught up"]).await;
+    let fields = server.store.lock().fields.remove(&run).expect("the run exists");
+    server.store.lock().events.remove(&run);
+    check(&mut follower, &["gone", "end"]).await;
+
+    // A run without events exists, however long it waits for the first one.
+    server.store.lock().fields.insert(run, fields);
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &["caught up", "silence", "silence"]).await;
+    server.store.lock().fields.remove(&run);
+    check(&mut follower, &["gone", "end"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_comes_back_between_two_looks_is_not_gone() {
+    let (server, run) = with_run().await;
+    server.store.add_events(run, "1-0", 1, &[chunk("a")]);
+    server.store.add_events(run, "2-0", 2, &[chunk("b")]);
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &["1-0 1", "2-0 2", "caught up"]).await;
+    let fields = server.store.lock().fields.remove(&run).expect("the run exists");
+    server.store.lock().events.get_mut(&run).expect("it has events").pop();
+    let store = server.store.clone();
+    let back = tokio::spawn(async move {
+        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+        store.lock().fields.insert(run, fields);
+    });
+    check(&mut follower, &["reset", "1-0 1", "caught up"]).await;
+    back.await.expect("it has come back");
 }

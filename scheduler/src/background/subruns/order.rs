@@ -4,10 +4,12 @@ use serde_json::{Value as Json, json};
 use tidemill_common::ids::{FramePath, RunId, ShardId};
 use tidemill_common::machine::state::options::budget::Budget;
 use tidemill_common::machine::state::run::Caller;
-use tidemill_common::store::{Runs, StoreError};
+use tidemill_common::store::Runs;
 use tidemill_common::value::{JsonMap, Stored};
 use tidemill_common::wire::codec::value::stored_from_json;
 use tidemill_common::wire::state::read_budget;
+
+use super::OrderError;
 
 /// An order, and the place in the caller that waits for its result.
 pub(super) struct Order {
@@ -57,13 +59,20 @@ impl Order {
         Caller { run, frame: self.frame.clone(), node: self.node.as_str().into() }
     }
 
-    /// Reads the inputs and files of the run, from their blob if they are stored as one.
-    pub(super) async fn open(&mut self, store: &dyn Runs, shard: ShardId) -> Result<RunInputs, StoreError> {
+    /// Reads the inputs and files of the run, from their blob if they are stored as one. Without the blob the run must not
+    /// begin, because it would begin without inputs.
+    ///
+    /// # Errors
+    /// The store failed, or the blob is gone.
+    pub(super) async fn open(&mut self, store: &dyn Runs, shard: ShardId) -> Result<RunInputs, OrderError> {
         let value = match self.stored_inputs.take() {
             Some(Stored::Inline(segment)) => segment.value,
             Some(Stored::Blob(blob)) => {
-                let text = store.blob(shard, &blob.id).await?;
-                text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+                let gone = |why: &str| {
+                    OrderError::Permanent(format!("the inputs of the call (blob {}) {why}", blob.id))
+                };
+                let text = store.blob(shard, &blob.id).await?.ok_or_else(|| gone("are no longer there"))?;
+                serde_json::from_str(&text).map_err(|_| gone("cannot be read"))?
             }
             // The arguments of a call are an object, never an item of a list.
             Some(Stored::Item { .. } | Stored::Secret(_)) | None => Json::Null,
@@ -90,6 +99,16 @@ pub(super) fn refused(text: &str, run: RunId, reason: &str) -> (String, Caller) 
 mod tests {
     use super::*;
     use tidemill_common::ids::ShardId;
+
+    #[tokio::test]
+    async fn an_order_whose_inputs_are_gone_says_so() {
+        let clock = std::sync::Arc::new(tidemill_common::clock::SystemClock);
+        let store = tidemill_common::store::memory::MemoryStore::with(clock, 1, 10);
+        let text = r#"{"app":"a1","node":"t","depth":1,"user":"u","given":{"$tm":"blob","id":"b1","type":"object","size":9}}"#;
+        let opened = Order::read(text).unwrap().open(&store, ShardId(0)).await;
+        let error = opened.err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(error, "the inputs of the call (blob b1) are no longer there");
+    }
 
     #[test]
     fn an_order_is_read_and_its_refusal_names_the_waiting_node() {

@@ -24,10 +24,12 @@ use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::limits;
 use tidemill_common::machine::RunStatus;
 use tidemill_common::store::{Claim, Commit, CommitError, FactReader, Owner, RawFact, StoreError};
+use tidemill_common::wire::asked::QUESTIONS_ONCE;
 use tokio::sync::{Notify, watch};
 
 use crate::background::budgets::Meter;
 use crate::metrics::Counts;
+use crate::namespace::Namespace;
 use crate::shards::batch;
 use crate::shards::batch::{Batch, Input};
 use crate::shards::liveness::Liveness;
@@ -52,7 +54,7 @@ pub struct LoopContext {
     pub store: Arc<dyn ShardStore>,
     /// The workflow versions of the process.
     pub workflows: Arc<Workflows>,
-    /// The limit of run states in memory for this shard, in bytes.
+    /// The limit of run states in memory for all shards of the namespace together, in bytes.
     pub cache_bytes: usize,
     /// Gets a beat at each turn of the loop.
     pub liveness: Arc<Liveness>,
@@ -65,6 +67,8 @@ pub struct LoopContext {
     /// Holds the files of the runs.
     pub files: Arc<dyn Files>,
     pub meter: Arc<Meter>,
+    /// The settings of the namespace, which may grow.
+    pub namespace: Arc<Namespace>,
     /// Notified when a commit has stored orders for sub-workflow runs.
     pub ordered: Arc<Notify>,
 }
@@ -81,6 +85,12 @@ pub enum End {
 }
 
 impl LoopContext {
+    /// The limit of run states in memory for one shard, in bytes.
+    fn cache_share(&self) -> usize {
+        let shards = self.namespace.known().map_or(1, |meta| meta.shards.max(1));
+        self.cache_bytes / usize::from(shards)
+    }
+
     /// Runs the loop of a shard until `stop` is set or the shard is lost.
     pub async fn run(&self, owner: Box<dyn Owner>, stop: watch::Receiver<bool>) -> End {
         let claim = owner.claim().clone();
@@ -143,7 +153,7 @@ impl<'a> ShardLoop<'a> {
         stop: watch::Receiver<bool>,
     ) -> Result<Self, StoreError> {
         let began = Instant::now();
-        let began = (context.store.time().await?, began);
+        let began = (context.store.time_at(claim.shard).await?, began);
         let mut tried = HashMap::new();
         for fact in &claim.trying {
             *tried.entry(*fact).or_insert(0) += 1;
@@ -159,7 +169,7 @@ impl<'a> ShardLoop<'a> {
             read_to: claim.cursor,
             began,
             stop,
-            cache: RunCache::new(context.cache_bytes),
+            cache: RunCache::new(context.cache_share()),
             buffers: StepBuffers::default(),
             over: Vec::new(),
             queue: VecDeque::new(),
@@ -242,7 +252,10 @@ impl<'a> ShardLoop<'a> {
         self.look_for_signs(&mut inputs).await?;
         let (number, now) = (self.number + 1, self.now());
         match batch::decide(&inputs, &mut self.cache, &mut self.buffers, &gone, number, now) {
-            Ok(batch) => {
+            Ok(mut batch) => {
+                if self.context.namespace.known().is_some_and(|meta| meta.version >= QUESTIONS_ONCE) {
+                    batch.commit.shorten_questions();
+                }
                 self.number = number;
                 for id in self.over.drain(..).filter(|id| !batch.touched.contains(id)) {
                     self.cache.end(id);
@@ -372,6 +385,7 @@ impl<'a> ShardLoop<'a> {
         // A run that waits for a person may wait for long: it is dropped from memory and loaded again when needed.
         let waits = commit.writes.iter().filter(|write| matches!(write.status, Some((_, RunStatus::Paused))));
         waits.filter(|write| !busy.contains(&write.run)).for_each(|write| self.cache.remove(&write.run));
+        self.cache.limit(self.context.cache_share());
         self.cache.settle(&batch.written, busy);
         self.since_trim += batch.inputs;
         Ok(())
