@@ -1,9 +1,11 @@
 //! The read loop: takes free permits, reads as many jobs, and starts each. Only this loop takes jobs, so a worker never
 //! holds more than it can run.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidemill_common::ids::ShardId;
 use tidemill_common::store::{Delivered, JobReader, StoreError};
 use tidemill_common::wire::job::node_in;
 use tokio::sync::OwnedSemaphorePermit;
@@ -23,7 +25,7 @@ const BLOCK_SUBSET: Duration = Duration::from_millis(50);
 /// Most jobs of one stream per read.
 const READ_MAX: usize = 64;
 /// Time between two checks for new shards.
-const REFRESH: Duration = Duration::from_secs(30);
+const REFRESH: Duration = Duration::from_secs(5);
 
 /// Takes jobs until the worker stops.
 pub(crate) async fn run(core: Arc<Core>) {
@@ -44,8 +46,10 @@ struct Consumer {
     /// The index of the first stream of the next subset.
     next: usize,
     takeover: TakeOver,
-    /// True when an answer may have been lost. Then this worker may hold jobs without knowing.
-    lost_answer: bool,
+    /// Shards of which an answer may have been lost. This worker may hold jobs of them without knowing.
+    lost: BTreeSet<ShardId>,
+    /// Shards that cannot be read although others can.
+    silent: BTreeSet<ShardId>,
 }
 
 impl Consumer {
@@ -57,7 +61,8 @@ impl Consumer {
             refreshed: None,
             next: 0,
             takeover: TakeOver::new(),
-            lost_answer: false,
+            lost: BTreeSet::new(),
+            silent: BTreeSet::new(),
         }
     }
 
@@ -75,7 +80,8 @@ impl Consumer {
                     self.core.reading.failed(&error);
                     self.core.liveness.disturb();
                     self.reader = None;
-                    self.lost_answer = true;
+                    self.silent.clear();
+                    self.lost.extend(self.streams.iter().map(|(shard, _)| *shard));
                     backoff.wait().await;
                 }
             }
@@ -84,12 +90,11 @@ impl Consumer {
 
     async fn read_round(&mut self, mut permits: OwnedSemaphorePermit) -> Result<(), StoreError> {
         self.refresh().await?;
-        if self.lost_answer {
-            self.adopt(&mut permits).await?;
-            self.lost_answer = false;
-        }
+        self.adopt(&mut permits).await?;
         if self.takeover.is_due(&self.core) {
-            self.takeover.look(&self.core, &self.streams, &mut permits).await?;
+            let answering = self.streams.iter().filter(|(shard, _)| !self.silent.contains(shard));
+            let answering: Vec<Stream> = answering.cloned().collect();
+            self.takeover.look(&self.core, &answering, &mut permits).await?;
         }
         if permits.num_permits() == 0 {
             return Ok(());
@@ -105,10 +110,19 @@ impl Consumer {
         if self.refreshed.is_some_and(|at| at.elapsed() < REFRESH) {
             return Ok(());
         }
-        let meta = self.core.jobs.namespace().await?;
+        let meta = match self.core.jobs.namespace().await {
+            Ok(meta) => meta,
+            // In a cluster the shards may be on other servers than the namespace.
+            Err(error) if error.is_passing() && !self.streams.is_empty() => {
+                tracing::debug!(%error, "the number of shards cannot be read; going on with those known");
+                self.refreshed = Some(Instant::now());
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         let of_queue = |queue: &Arc<str>| {
             let queue = queue.clone();
-            (0..meta.shards).map(move |shard| (tidemill_common::ids::ShardId(shard), queue.clone()))
+            (0..meta.shards).map(move |shard| (ShardId(shard), queue.clone()))
         };
         self.streams = self.core.settings.queues.iter().flat_map(of_queue).collect();
         self.refreshed = Some(Instant::now());
@@ -158,6 +172,11 @@ impl Consumer {
         core.handed_back.read_by(reader.id());
         let started = Instant::now();
         let jobs = reader.read(streams, count, block).await?;
+        let outages = reader.outages();
+        // Nobody could renew jobs there meanwhile.
+        outages.silent.iter().chain(&outages.back).for_each(|shard| core.liveness.disturb_shard(*shard));
+        self.lost.extend(outages.back);
+        self.silent = outages.silent;
         if started.elapsed() > block + core.settings.lease / 3 {
             // The store or this process stalled, and leases ran on meanwhile.
             core.liveness.disturb();
@@ -166,8 +185,36 @@ impl Consumer {
     }
 
     /// Starts jobs that this worker holds without knowing.
+    ///
+    /// # Errors
+    /// None of the shards answers. Those that do not are tried again later.
     async fn adopt(&mut self, permits: &mut OwnedSemaphorePermit) -> Result<(), StoreError> {
-        for (shard, queue) in &self.streams {
+        let (lost, mut failed, mut is_any) = (std::mem::take(&mut self.lost), None, false);
+        for shard in lost {
+            if self.silent.contains(&shard) {
+                self.lost.insert(shard);
+                continue;
+            }
+            match self.adopt_of(shard, permits).await {
+                Ok(()) => is_any = true,
+                Err(error) => {
+                    self.lost.insert(shard);
+                    failed = Some(error);
+                }
+            }
+        }
+        match failed {
+            Some(error) if !is_any => Err(error),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn adopt_of(
+        &mut self,
+        shard: ShardId,
+        permits: &mut OwnedSemaphorePermit,
+    ) -> Result<(), StoreError> {
+        for (shard, queue) in self.streams.iter().filter(|(of, _)| *of == shard) {
             // Check before and after: a job that ends in between is only in the first set.
             let before = self.core.in_flight.by_stream().remove(&(*shard, queue.clone())).unwrap_or_default();
             for job in self.core.jobs.held(*shard, queue, &self.core.consumer).await? {

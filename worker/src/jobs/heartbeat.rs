@@ -59,7 +59,6 @@ async fn keep_beating(core: &Core, jobs: &dyn Jobs) {
             }
             Err(error) => {
                 core.beating.failed(&error);
-                core.liveness.disturb();
                 (lease / 10).min(Duration::from_secs(1))
             }
         };
@@ -67,7 +66,8 @@ async fn keep_beating(core: &Core, jobs: &dyn Jobs) {
     }
 }
 
-/// Renews all held jobs, stream by stream, and drops jobs the store reports as lost.
+/// Renews all held jobs, stream by stream, and drops jobs the store reports as lost. Notes which streams could not be
+/// renewed.
 ///
 /// # Errors
 /// An error of the store. The other streams were still renewed.
@@ -78,9 +78,17 @@ pub(crate) async fn beat(core: &Core, jobs: &dyn Jobs) -> Result<(), StoreError>
     }
     let held = core.in_flight.by_stream();
     metrics::JOBS_HELD.set(held.values().map(Vec::len).sum::<usize>() as f64);
-    let renewed = join_all(held.iter().map(|(stream, entries)| renew(core, jobs, stream, entries))).await;
+    let renewed = join_all(held.iter().map(|(stream, entries)| renew(core, jobs, stream, entries)));
     let ttl = core.settings.lease.saturating_mul(3);
-    let fleet = jobs.announce_worker(&core.consumer, ttl).await?;
+    let (renewed, fleet) = tokio::join!(renewed, jobs.announce_worker(&core.consumer, ttl));
+    let failed = held.keys().zip(&renewed).filter(|(_, renewed)| renewed.is_err());
+    if renewed.iter().all(Result::is_err) && (fleet.is_err() || !renewed.is_empty()) {
+        core.liveness.disturb();
+    } else {
+        // One server of a cluster does not answer; the others keep their jobs.
+        failed.for_each(|(stream, _)| core.liveness.disturb_shard(stream.0));
+    }
+    let fleet = fleet?;
     core.liveness.set_fleet(fleet);
     metrics::FLEET.set(fleet as f64);
     // A record that cannot be written, for example in a full Redis, must not stop the renewal of jobs.

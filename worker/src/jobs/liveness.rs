@@ -1,9 +1,12 @@
 //! Liveness shared between the parts of a worker: whether the read loop moves, how long the connection has been
 //! undisturbed, and how many workers are alive.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tidemill_common::ids::ShardId;
 use tokio::time::Instant;
 
 /// A read loop that has not moved for this long is stuck. Its longest operation is a read, which times out after a few
@@ -16,6 +19,8 @@ pub(crate) struct Liveness {
     began: Instant,
     turned_ms: AtomicU64,
     disturbed_ms: AtomicU64,
+    /// The same of single shards, in ms since the beginning.
+    disturbed_shards: Mutex<HashMap<ShardId, u64>>,
     fleet: AtomicUsize,
     stopping: AtomicBool,
 }
@@ -26,6 +31,7 @@ impl Liveness {
             began: Instant::now(),
             turned_ms: AtomicU64::new(0),
             disturbed_ms: AtomicU64::new(0),
+            disturbed_shards: Mutex::default(),
             fleet: AtomicUsize::new(1),
             stopping: AtomicBool::new(false),
         }
@@ -43,9 +49,18 @@ impl Liveness {
     pub(crate) fn disturb(&self) {
         self.disturbed_ms.store(self.now_ms(), Ordering::Relaxed);
     }
-    /// Returns true if the connection has been undisturbed for `time`.
-    pub(crate) fn steady_for(&self, time: Duration) -> bool {
-        self.since(&self.disturbed_ms) >= time
+    /// The same for one shard, whose server in a cluster does not answer while others do.
+    pub(crate) fn disturb_shard(&self, shard: ShardId) {
+        let now = self.now_ms();
+        self.disturbed_shards.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, now);
+    }
+    /// Returns true if the connection to a shard has been undisturbed for `time`.
+    pub(crate) fn steady_for(&self, shard: ShardId, time: Duration) -> bool {
+        let shards = self.disturbed_shards.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_shard = shards.get(&shard).copied();
+        drop(shards);
+        let since = |at: u64| Duration::from_millis(self.now_ms().saturating_sub(at));
+        self.since(&self.disturbed_ms) >= time && of_shard.is_none_or(|at| since(at) >= time)
     }
     /// The number of live workers, including this one.
     pub(crate) fn fleet(&self) -> usize {

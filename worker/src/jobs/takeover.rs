@@ -125,9 +125,16 @@ impl TakeOver {
             return Ok(());
         }
         let lease = core.settings.lease;
-        // Of a part of the streams only returned jobs are taken: the others are judged by all that their worker held.
-        let idle = if is_due && core.liveness.steady_for(lease) { silent_after(lease) } else { HANDED_BACK };
-        self.take(core, &held, idle, permits).await
+        // Of a part of the streams only returned jobs are taken: the others are judged by all that their worker held. In a
+        // cluster these are its jobs on the servers that answer, because the others may be away for long.
+        let is_steady = |stream: &Stream| is_due && core.liveness.steady_for(stream.0, lease);
+        let (steady, disturbed): (Vec<Stream>, Vec<Stream>) = held.into_iter().partition(is_steady);
+        for (streams, idle) in [(steady, silent_after(lease)), (disturbed, HANDED_BACK)] {
+            if !streams.is_empty() {
+                self.take(core, &streams, idle, permits).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes over jobs of these streams.
