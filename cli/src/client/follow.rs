@@ -68,6 +68,8 @@ pub(crate) struct Follow<'a> {
     tries: u32,
     connected_once: bool,
     ended: bool,
+    /// The scheduler said that the run no longer exists.
+    gone: bool,
 }
 
 /// An event as it came.
@@ -93,6 +95,14 @@ fn decode(decoder: &mut Decoder, mut bytes: &[u8], read: &mut VecDeque<Received>
     Ok(())
 }
 
+/// Whether this is the last word of a stream whose run no longer exists.
+fn is_gone(text: &str) -> bool {
+    // Most events are none, and need not be parsed twice.
+    text.contains("gone")
+        && serde_json::from_str::<Json>(text)
+            .is_ok_and(|event| event["type"] == "gone" && event["seq"].is_null())
+}
+
 impl<'a> Follow<'a> {
     /// Follows a run from its start, or after the entry with the given id.
     pub(crate) fn new(client: &'a Client, run: &str, after: Option<String>) -> Self {
@@ -106,6 +116,7 @@ impl<'a> Follow<'a> {
             tries: 0,
             connected_once: false,
             ended: false,
+            gone: false,
         }
     }
 
@@ -123,6 +134,11 @@ impl<'a> Follow<'a> {
             if self.ended {
                 return Ok(None);
             }
+            if std::mem::take(&mut self.gone) {
+                // The answer is the error to show, unless the run is there again.
+                self.connection = None;
+                self.client.run(&self.run).await?;
+            }
             match self.read_on().await {
                 Ok(()) => {}
                 Err(error) if self.connected_once && error.may_pass() => self.wait(error).await?,
@@ -132,6 +148,7 @@ impl<'a> Follow<'a> {
     }
 
     fn take(&mut self, received: Received) -> Option<Event> {
+        self.gone |= is_gone(&received.data);
         let event = Event::read(&received.data).filter(|event| event.seq > self.seq);
         // Only the last event of an entry has an id, so reconnecting with it skips nothing.
         if received.id.is_some() {

@@ -181,6 +181,16 @@ impl Client {
         self.json(self.get("/api/v1/queues")).await
     }
 
+    /// Lists the shards: `{"shards", "shards_first", "data": […]}`.
+    pub(crate) async fn shards(&self) -> Result<Json, ClientError> {
+        self.json(self.get("/api/v1/shards")).await
+    }
+
+    /// Raises the number of shards: `{"shards", "raised_from"}`.
+    pub(crate) async fn raise_shards(&self, shards: u16) -> Result<Json, ClientError> {
+        self.json(self.post("/api/v1/shards").json(&serde_json::json!({"shards": shards}))).await
+    }
+
     /// Returns true if the app exists.
     pub(crate) async fn has_app(&self, id: &str) -> Result<bool, ClientError> {
         match self.json(self.get(&format!("/api/v1/apps/{}", segment(id)))).await {

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value as Json, json};
+use tidemill_common::store::Durability;
 
 use super::common::SchedulerArgs;
 use crate::client::Client;
@@ -16,6 +17,9 @@ pub(super) struct Common {
     /// Idempotency key: repeating the command with this key has no further effect
     #[arg(long, value_name = "KEY")]
     once: Option<String>,
+    /// What must have happened before the scheduler answers: memory, replicated or fsync
+    #[arg(long, value_name = "LEVEL", value_parser = durability)]
+    durability: Option<Durability>,
     #[command(flatten)]
     scheduler: SchedulerArgs,
 }
@@ -35,14 +39,23 @@ pub(super) struct Plain {
     common: Common,
 }
 
+/// Reads a level.
+pub(super) fn durability(text: &str) -> Result<Durability, String> {
+    let known = Durability::ALL.map(Durability::name).join(", ");
+    Durability::from_name(text).ok_or_else(|| format!("it must be one of {known}"))
+}
+
 impl Common {
     pub(super) fn client(&self) -> Result<Client, Error> {
         self.scheduler.client()
     }
-    /// Adds the idempotency key to the body of a request.
+    /// Adds the idempotency key and the durability to the body of a request.
     pub(super) fn keyed(&self, mut body: Json) -> Json {
         if let Some(key) = &self.once {
             body["key"] = key.as_str().into();
+        }
+        if let Some(level) = self.durability {
+            body["durability"] = level.name().into();
         }
         body
     }

@@ -64,7 +64,11 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
 
 async fn examine(store: &RedisStore, config: &Config, server: ServerReport) -> Diagnosis {
     let mut findings = Vec::new();
-    if let Err(refused) = store.writable().await {
+    let refused = store.refusals().await.unwrap_or_else(|error| vec![(true, error)]);
+    let mut refused: Vec<StoreError> = refused.into_iter().map(|(_, error)| error).collect();
+    // Shards of one server say the same.
+    refused.dedup_by_key(|error| error.to_string());
+    for refused in refused {
         let words = Outage::of(&refused).map_or("the store takes no writes", Outage::words);
         findings.push(error(format!("a write was refused: {words} ({refused})")));
     }

@@ -28,6 +28,7 @@ mod ps;
 mod registry;
 mod run;
 mod set;
+mod shards;
 mod show;
 mod show_records;
 mod show_waits;
@@ -88,6 +89,8 @@ enum Verb {
     Workers(common::Common),
     /// List the queues: the jobs that wait and that are held, the oldest wait, and the workers that serve it
     Queues(common::Common),
+    /// List the shards with their owners and runs, and raise their number
+    Shards(shards::Arguments),
     /// Find what could lose runs or keeps them from moving: Redis, schedulers, workers, queues
     Doctor(doctor::Arguments),
     /// Write a run that has not ended as one document (a snapshot)
@@ -163,6 +166,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Dead(arguments) => dead::perform(&arguments, console).await,
         Verb::Workers(common) => fleet::workers(&common, console).await,
         Verb::Queues(common) => fleet::queues(&common, console).await,
+        Verb::Shards(arguments) => shards::perform(&arguments, console).await,
         Verb::Doctor(arguments) => doctor::perform(&arguments, console).await,
         Verb::Export(arguments) => export::perform(&arguments, console).await,
         Verb::Import(arguments) => import::perform(&arguments, console).await,

@@ -84,6 +84,12 @@ def test_a_reset_forgets_what_was_received() -> None:
     assert after(follow) == "0"
 
 
+def test_a_run_that_no_longer_exists_is_an_error() -> None:
+    follow = Follow(RUN)
+    with pytest.raises(NotFound, match="no longer exists"):
+        follow.take(frame(1, entry="5-0") + b'event: gone\ndata: {"type": "gone"}\n\n')
+
+
 @pytest.mark.parametrize(
     "kind", ["graph_run_succeeded", "graph_run_partial_succeeded", "graph_run_failed", "graph_run_aborted"]
 )

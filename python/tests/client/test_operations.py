@@ -52,6 +52,8 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "remove_document": lambda client: client.knowledge.remove_document("d", "x"),
     "list_workers": lambda client: client.workers(),
     "list_queues": lambda client: client.queues(),
+    "list_shards": lambda client: client.shards(),
+    "raise_shards": lambda client: client.raise_shards(4),
     "list_triggers": lambda client: client.triggers(),
     "submit_run": lambda client: client.run(
         app="a",

@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
+use tidemill_common::store::Durability;
 use tidemill_common::wire::event::kind;
 
 use super::Interrupts;
+use super::command::durability;
 use crate::client::{Client, Follow};
 use crate::console::Console;
 use crate::data_folder::DataFolder;
@@ -46,6 +48,9 @@ pub(super) struct Arguments {
     /// Continue a run from a snapshot instead of a workflow file
     #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["file", "input", "given_files", "inputs", "query", "option"])]
     resume: Option<PathBuf>,
+    /// What must have happened to the run before the scheduler accepts it: memory, replicated or fsync
+    #[arg(long, value_name = "LEVEL", value_parser = durability, conflicts_with = "resume")]
+    durability: Option<Durability>,
     #[command(flatten)]
     models: ModelArgs,
     /// Run on this Redis, with a scheduler and a worker in this process beside those that it has
@@ -95,6 +100,11 @@ impl Arguments {
             );
         }
         let elsewhere = at_scheduler || self.redis.is_some();
+        if !elsewhere && self.durability.is_some() {
+            return Some(
+                "--durability works only with --url, --key or --redis; here the run is in the memory of this process",
+            );
+        }
         (elsewhere && (self.keep.is_some() || self.resume.is_some())).then_some(
             "--keep and --resume work only without --url, --key and --redis: there the run stays in Redis; use tidemill export and tidemill import",
         )
@@ -165,7 +175,13 @@ async fn drive(
 ) -> Result<Exit, Error> {
     let mut report = Report::new(arguments.json, arguments.events, console);
     let run = match beginning {
-        Beginning::Request(request) => client.submit(&request.body(client).await?).await?,
+        Beginning::Request(request) => {
+            let mut body = request.body(client).await?;
+            if let Some(level) = arguments.durability {
+                body["durability"] = level.name().into();
+            }
+            client.submit(&body).await?
+        }
         Beginning::Snapshot(snapshot) => client.import(snapshot.clone()).await?,
     };
     let mut follow = Follow::new(client, &run, None);

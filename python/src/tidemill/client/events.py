@@ -17,6 +17,9 @@ PAUSED = "graph_run_paused"
 RESET = "reset"
 """Events are gone: forget all earlier ones, the rest begins again with the first that still exists."""
 
+GONE = "gone"
+"""The run no longer exists: nothing follows."""
+
 OVER = frozenset(ENDINGS.values())
 """The statuses of runs that have ended."""
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, cast
 
-from tidemill.client.errors import ApiError, StreamLost, UnreadableAnswer
-from tidemill.client.events import OVER, PAUSED, RESET, Event
+from tidemill.client.errors import ApiError, NotFound, StreamLost, UnreadableAnswer
+from tidemill.client.events import GONE, OVER, PAUSED, RESET, Event
 from tidemill.client.request import Request, path
 from tidemill.client.retries import OF_STATUS, Retries
 from tidemill.client.sse import FRAME_BYTES_MAX, Frame, Reader
@@ -131,6 +131,8 @@ class Follow:
             self._was_told_to_go = True
             return None
         self._is_well()
+        if frame.event == GONE:
+            raise NotFound(404, "not_found", f"run {self.run_id} no longer exists")
         if frame.event == RESET:
             self._at = Position()
             return Event(RESET, run_id=self.run_id)

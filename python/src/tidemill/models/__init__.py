@@ -1,15 +1,15 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: a97e5ed7ad947fbf534a929a3303475b106b98e61511cdd4585d32162848c86a
-Rest: b257d9b7103fb801874a79f9cd8514c827421f658ea791732b43c956980d670b
+Document: 829419a3d1aae3e51507a5fd121ac96b983e2589cad9ea66fbcccbf54e194839
+Rest: 5ab94ff329ed905af3122a4bf161e15637761d162ba062cec5e8f077fca541e4
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import NotRequired, TypedDict, TypedDict
 
 
 class Accepted(TypedDict):
@@ -35,6 +35,8 @@ class AnswerRequest(TypedDict):
     cancel: NotRequired[bool]
     key: NotRequired[str]
     answered_by: NotRequired[str]
+    durability: NotRequired[Literal["memory", "replicated", "fsync"]]
+    """What must have happened before the answer; `scheduler.durability` by default."""
 
 
 class App(TypedDict):
@@ -128,6 +130,8 @@ class CommandRequest(TypedDict):
     variables: NotRequired[Any]
     key: NotRequired[str]
     """A command counts once under its key."""
+    durability: NotRequired[Literal["memory", "replicated", "fsync"]]
+    """What must have happened before the answer; `scheduler.durability` by default."""
 
 
 class CreatedKey(TypedDict):
@@ -348,6 +352,12 @@ class ModelSpending(TypedDict):
     currency: str
 
 
+class MoreShards(TypedDict, closed=True):
+    """A request for more shards."""
+
+    shards: int
+
+
 class Pause(TypedDict):
     """A question of a run. Kinds other than `human_input` have further fields."""
 
@@ -427,6 +437,13 @@ class Queues(TypedDict):
     is_whole: bool
 
 
+class RaisedShards(TypedDict):
+    """The number of shards, and the number before."""
+
+    shards: int
+    raised_from: int
+
+
 class RefusedLetter(TypedDict):
     """A dead letter that stays."""
 
@@ -493,6 +510,29 @@ class SegmentRequest(TypedDict):
 
     content: str
     answer: NotRequired[str | None]
+
+
+class Shard(TypedDict):
+    """A shard and what is on it."""
+
+    shard: int
+    owner: str | None
+    """The scheduler that owns it."""
+    scheduled: int
+    running: int
+    paused: int
+    ended: int
+    inbox: int
+    """Facts, with some that are applied already."""
+
+
+class Shards(TypedDict):
+    """All of `Shard`."""
+
+    shards: int
+    shards_first: int
+    """The number that the namespace began with."""
+    data: list[Shard]
 
 
 class Snapshot(TypedDict):
@@ -897,6 +937,8 @@ class SubmitRequest(TypedDict):
     sys: NotRequired[dict[str, Any]]
     query: NotRequired[str]
     conversation: NotRequired[dict[str, Any]]
+    durability: NotRequired[Literal["memory", "replicated", "fsync"]]
+    """What must have happened before the answer; `scheduler.durability` by default."""
     conversation_id: NotRequired[str]
     memory: NotRequired[list[Turn]]
     commands: NotRequired[list[Breakpoint]]

@@ -20,7 +20,7 @@ from tidemill.client.settings import Settings
 from tidemill.client.sse import FRAME_BYTES_MAX
 
 if TYPE_CHECKING:
-    from tidemill.models import Breakpoint, Queue, RunOptions, RunSummary, Trigger, Turn, Worker
+    from tidemill.models import Breakpoint, Queue, RaisedShards, RunOptions, RunSummary, Shards, Trigger, Turn, Worker
 
 
 class AsyncClient:
@@ -152,6 +152,14 @@ class AsyncClient:
     async def queues(self) -> list[Queue]:
         """Return the queues with the jobs that wait in them."""
         return await self._transport.do(fleet.queues())
+
+    async def shards(self) -> Shards:
+        """Return the shards with their owners and runs."""
+        return await self._transport.do(fleet.shards())
+
+    async def raise_shards(self, number: int) -> RaisedShards:
+        """Raise the number of shards while everything runs. It can never be lowered."""
+        return await self._transport.do(fleet.raise_shards(number))
 
     async def triggers(self) -> list[Trigger]:
         """Return the triggers of all apps."""

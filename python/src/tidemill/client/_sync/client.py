@@ -19,7 +19,7 @@ from tidemill.client.settings import Settings
 from tidemill.client.sse import FRAME_BYTES_MAX
 
 if TYPE_CHECKING:
-    from tidemill.models import Breakpoint, Queue, RunOptions, RunSummary, Trigger, Turn, Worker
+    from tidemill.models import Breakpoint, Queue, RaisedShards, RunOptions, RunSummary, Shards, Trigger, Turn, Worker
 
 
 class Client:
@@ -151,6 +151,14 @@ class Client:
     def queues(self) -> list[Queue]:
         """Return the queues with the jobs that wait in them."""
         return self._transport.do(fleet.queues())
+
+    def shards(self) -> Shards:
+        """Return the shards with their owners and runs."""
+        return self._transport.do(fleet.shards())
+
+    def raise_shards(self, number: int) -> RaisedShards:
+        """Raise the number of shards while everything runs. It can never be lowered."""
+        return self._transport.do(fleet.raise_shards(number))
 
     def triggers(self) -> list[Trigger]:
         """Return the triggers of all apps."""

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
         DeadLetter,
         DeadLetterContent,
         Queue,
+        RaisedShards,
         Retried,
+        Shards,
         Trigger,
         Worker,
     )
@@ -30,6 +32,16 @@ def workers() -> Operation[list[Worker]]:
 def queues() -> Operation[list[Queue]]:
     """List the queues."""
     return get(data, "queues")
+
+
+def shards() -> Operation[Shards]:
+    """List the shards."""
+    return get(whole, "shards")
+
+
+def raise_shards(number: int) -> Operation[RaisedShards]:
+    """Raise the number of shards."""
+    return send("POST", whole, "shards", body={"shards": number}, repeat=Repeat.ANY)
 
 
 def triggers() -> Operation[list[Trigger]]:
