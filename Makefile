@@ -6,7 +6,7 @@ COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run test programs unit system faults-tests conformance-both conformance-python conformance-python-llm campaign-short lint plain-words one-build python-env python-tests python-lint wheel wheel-test fix check deep deny pure \
-	conformance faults campaign clients clients-short recovery pressure sim fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
+	conformance faults failovers campaign clients clients-short recovery pressure sim fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,7 @@ deep: setup pure fuzz-check deny ## Run the slow checks: the pure crates alone, 
 	$(MAKE) --no-print-directory pressure
 	$(MAKE) --no-print-directory campaign
 	$(MAKE) --no-print-directory recovery RECOVERY_KILLS=5
+	$(MAKE) --no-print-directory failovers
 	$(MAKE) --no-print-directory clients
 	$(MAKE) --no-print-directory conformance-python
 	$(MAKE) --no-print-directory wheel-test
@@ -139,6 +140,9 @@ conformance: setup ## Run every conformance case, also those that do not pass ye
 faults: setup ## Run the fault tests, then a fault campaign: MINUTES=n or KILLS=n, SEED=n, WORKFLOWS=dir (tests/README.md)
 	$(CARGO) test --workspace --locked --test faults
 	$(MAKE) --no-print-directory campaign
+
+failovers: setup ## Fail over under load, 200 times (FAILOVERS=n), and compare what clients were told with what is there
+	FAILOVERS=$(or $(FAILOVERS),200) $(CARGO) test --workspace --locked --test faults failovers -- --nocapture
 
 campaign: setup ## Run only the fault campaign: real workflows under load, with faults that follow from a seed
 	$(CARGO) test --quiet --workspace --locked --test campaign

@@ -28,8 +28,12 @@ impl Event {
         if kind == "reconnect" {
             return None;
         }
-        // A reset has no number: numbering starts again after it.
-        let seq = if kind == "reset" { 0 } else { envelope["seq"].as_u64().expect("events are numbered") };
+        // These have no number: numbering starts again after a reset, and nothing comes after `gone`.
+        let seq = if ["reset", "gone"].contains(&kind.as_str()) {
+            0
+        } else {
+            envelope["seq"].as_u64().expect("events are numbered")
+        };
         Some(Self { id: message.id.clone(), kind, seq, data: envelope["data"].clone() })
     }
 

@@ -67,6 +67,13 @@ impl Cluster {
         Self { redis, environment, folder, started: AtomicU32::new(0) }
     }
 
+    /// Makes its processes use the Redis at this address instead of [`Self::redis`].
+    #[must_use]
+    pub fn at(mut self, url: &str) -> Self {
+        self.environment.push(("TIDEMILL_REDIS_URL".into(), url.into()));
+        self
+    }
+
     /// A command that runs a program under test with this cluster's settings, in the cluster's folder.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(binary(program));

@@ -10,6 +10,7 @@ use crate::cluster::Cluster;
 use crate::process::Process;
 use crate::proxy::Proxy;
 use crate::redis::free_port;
+use crate::redis_cluster::RedisCluster;
 use crate::wait::{LONG, until};
 
 /// The exit code of a program that finds no Redis; it is then started again.
@@ -55,29 +56,35 @@ pub struct Fleet {
     /// Programs that ended without a valid reason.
     pub complaints: Vec<String>,
     clocks_differ: bool,
+    /// Instead of the one Redis of `cluster`.
+    pub servers: Option<RedisCluster>,
 }
 
 impl Fleet {
-    /// Starts Redis and the given numbers of processes. With `clocks_differ`, half of the processes have a wrong
-    /// clock.
+    /// Starts the given numbers of processes on these servers, or on a Redis of their own. With `clocks_differ`, half of the
+    /// processes have a wrong clock.
     pub async fn start(
         settings: &[(&str, &str)],
         model: &Model,
         [schedulers, workers]: [usize; 2],
         clocks_differ: bool,
         dice: &mut Dice,
+        servers: Option<RedisCluster>,
     ) -> Self {
-        let cluster = Cluster::start(settings, Some(model)).await;
+        let mut cluster = Cluster::start(settings, Some(model)).await;
+        if let Some(servers) = &servers {
+            cluster = cluster.at(&servers.url());
+        }
         std::fs::write(cluster.logs().join(SETTINGS_FILE), SETTINGS)
             .expect("the cluster's folder can be written");
-        let mut fleet = Self { cluster, members: Vec::new(), complaints: Vec::new(), clocks_differ };
+        let mut fleet = Self { cluster, members: Vec::new(), complaints: Vec::new(), clocks_differ, servers };
         let roles = [(Role::Scheduler, schedulers), (Role::Worker, workers)];
         for (role, count) in roles {
             for _ in 0..count {
                 let proxy = Proxy::start(fleet.cluster.redis.port()).await;
                 let address = format!("127.0.0.1:{}", free_port());
                 let clock_offset_ms = fleet.draw_clock(dice);
-                let process = spawn(&fleet.cluster, role, &proxy, &address, clock_offset_ms);
+                let process = fleet.spawn(role, &proxy, &address, clock_offset_ms);
                 let started = Instant::now();
                 fleet.members.push(Member {
                     role,
@@ -199,7 +206,15 @@ impl Fleet {
         let clock_offset_ms = self.draw_clock(dice);
         let member = &mut self.members[at];
         member.clock_offset_ms = clock_offset_ms;
-        member.process = spawn(&self.cluster, member.role, &member.proxy, &member.address, clock_offset_ms);
+        let process = Self::spawned(
+            &self.cluster,
+            self.servers.is_some(),
+            member.role,
+            &member.proxy,
+            &member.address,
+            clock_offset_ms,
+        );
+        member.process = process;
         member.started = Instant::now();
         member.is_told_to_stop = false;
     }
@@ -230,15 +245,32 @@ fn killed(end: std::process::ExitStatus) -> bool {
     end.signal() == Some(SIGKILL)
 }
 
-fn spawn(cluster: &Cluster, role: Role, proxy: &Proxy, address: &str, clock_offset_ms: i64) -> Process {
-    let (program, name) = match role {
-        Role::Scheduler => ("tidemill-scheduler", "scheduler"),
-        Role::Worker => ("tidemill-worker", "worker"),
-    };
-    let mut command = cluster.command(program);
-    command.args(["--listen", address, "--redis-url", &proxy.url()]).env("TIDEMILL_CONFIG", SETTINGS_FILE);
-    if clock_offset_ms != 0 {
-        command.env(tidemill_common::clock::OFFSET_VARIABLE, clock_offset_ms.to_string());
+impl Fleet {
+    fn spawn(&self, role: Role, proxy: &Proxy, address: &str, clock_offset_ms: i64) -> Process {
+        Self::spawned(&self.cluster, self.servers.is_some(), role, proxy, address, clock_offset_ms)
     }
-    cluster.spawn(name, command)
+
+    /// In a Redis Cluster a process asks the servers themselves where the others are, so its proxy has nothing to do.
+    fn spawned(
+        cluster: &Cluster,
+        is_direct: bool,
+        role: Role,
+        proxy: &Proxy,
+        address: &str,
+        clock_offset_ms: i64,
+    ) -> Process {
+        let (program, name) = match role {
+            Role::Scheduler => ("tidemill-scheduler", "scheduler"),
+            Role::Worker => ("tidemill-worker", "worker"),
+        };
+        let mut command = cluster.command(program);
+        command.args(["--listen", address]).env("TIDEMILL_CONFIG", SETTINGS_FILE);
+        if !is_direct {
+            command.args(["--redis-url", &proxy.url()]);
+        }
+        if clock_offset_ms != 0 {
+            command.env(tidemill_common::clock::OFFSET_VARIABLE, clock_offset_ms.to_string());
+        }
+        cluster.spawn(name, command)
+    }
 }

@@ -44,11 +44,14 @@ pub mod process;
 pub mod proxy;
 pub mod ready_proxy;
 pub mod redis;
+pub mod redis_cluster;
 pub mod refund;
+pub mod replicas;
 pub mod sse;
 pub mod story;
 pub mod switching_proxy;
 pub mod wait;
+pub mod waitaof_proxy;
 
 use std::path::{Path, PathBuf};
 

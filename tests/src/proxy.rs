@@ -75,6 +75,11 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Its port on the loopback interface.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Cuts every connection, and still accepts new ones.
     pub fn cut(&self) {
         self.cut.send_modify(|times| *times += 1);

@@ -29,6 +29,8 @@ pub struct Redis {
     encrypted: Option<u16>,
     /// User and password of the processes, as a part of the address.
     user: String,
+    /// Arguments that it also gets when it is started again.
+    always: Vec<String>,
 }
 
 /// The value of a key, or one field of a hash.
@@ -60,11 +62,57 @@ impl Redis {
             let folder = folder.expect("there is room for a temporary folder");
             let port = free_port();
             let process = spawn(&folder, port, 0, more);
-            let mut redis = Self { process, port, folder, starts: 0, encrypted: None, user: String::new() };
+            let mut redis = Self {
+                process,
+                port,
+                folder,
+                starts: 0,
+                encrypted: None,
+                user: String::new(),
+                always: Vec::new(),
+            };
             if redis.answers().await {
                 return redis;
             }
         }
+    }
+
+    /// Starts an empty server of a cluster, which belongs to no other yet. A server that does not answer for `timeout_ms` is
+    /// taken for dead by the others.
+    ///
+    /// # Panics
+    /// When redis-server is not installed.
+    pub async fn start_for_cluster(timeout_ms: u64) -> Self {
+        loop {
+            let (timeout, bus) = (timeout_ms.to_string(), free_port().to_string());
+            let always = [
+                ["--cluster-enabled", "yes"],
+                ["--cluster-node-timeout", &timeout],
+                ["--cluster-port", &bus],
+                // A replica may follow its master although their connection broke long ago, on a busy machine.
+                ["--cluster-replica-validity-factor", "0"],
+                ["--cluster-allow-replica-migration", "no"],
+                // The slots of other masters are served while one has no server.
+                ["--cluster-require-full-coverage", "no"],
+                ["--repl-diskless-sync-delay", "0"],
+            ]
+            .concat();
+            let folder = tempfile::Builder::new().prefix("tidemill-redis-").tempdir();
+            let folder = folder.expect("there is room for a temporary folder");
+            let port = free_port();
+            let process = spawn(&folder, port, 0, &always);
+            let always = always.iter().map(|it| (*it).to_string()).collect();
+            let mut redis =
+                Self { process, port, folder, starts: 0, encrypted: None, user: String::new(), always };
+            if redis.answers().await {
+                return redis;
+            }
+        }
+    }
+
+    /// Its process.
+    pub const fn process(&mut self) -> &mut Process {
+        &mut self.process
     }
 
     /// Starts an empty server that also speaks TLS, at another port than [`Self::port`].
@@ -93,8 +141,15 @@ impl Redis {
             let more =
                 [&more[..], &["--tls-auth-clients", clients, "--tls-ca-cert-file", &certificate]].concat();
             let process = spawn(&folder, port, 0, &more);
-            let mut redis =
-                Self { process, port, folder, starts: 0, encrypted: Some(encrypted), user: String::new() };
+            let mut redis = Self {
+                process,
+                port,
+                folder,
+                starts: 0,
+                encrypted: Some(encrypted),
+                user: String::new(),
+                always: Vec::new(),
+            };
             if redis.answers().await {
                 return redis;
             }
@@ -110,7 +165,15 @@ impl Redis {
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir(crate::workspace());
         let process = Process::spawn("the script", command, folder.path().join("script.log"));
-        let mut redis = Self { process, port, folder, starts: 0, encrypted: None, user: String::new() };
+        let mut redis = Self {
+            process,
+            port,
+            folder,
+            starts: 0,
+            encrypted: None,
+            user: String::new(),
+            always: Vec::new(),
+        };
         let stopped_if_it_fails = StopsLeftServer(port);
         until("the script's server to answer", LONG, async || {
             let ended = redis.process.end();
@@ -179,7 +242,8 @@ impl Redis {
     /// Starts it again from its append-only file.
     pub async fn restart(&mut self) {
         self.starts += 1;
-        self.process = spawn(&self.folder, self.port, self.starts, &[]);
+        let always: Vec<&str> = self.always.iter().map(String::as_str).collect();
+        self.process = spawn(&self.folder, self.port, self.starts, &always);
         assert!(self.answers().await, "redis-server does not come back:\n{}", self.process.log_text());
     }
 

@@ -2,12 +2,14 @@
 //! what is left in Redis ([`remains`]). Each check says whether it also holds after Redis has lost acknowledged
 //! writes.
 
+pub mod contents;
 pub mod history;
 pub mod remains;
 
 use crate::outside::OutsideCall;
 use crate::story::{Happened, Reference, Story};
 
+pub use contents::Contents;
 pub use remains::Remains;
 
 /// The input of all checks.

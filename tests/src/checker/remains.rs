@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use redis::Value;
 
 use super::Evidence;
-use crate::redis::Redis;
+use super::contents::Contents;
 
 /// Keys that have no TTL, as docs/redis.md says: a key, or the beginning of one. `{n}` stands for any shard. Keys of
 /// runs that have not ended are missing here, because at the end every run has ended.
 const LIVES_ON: [&str; 28] = [
     "tm:meta",
     "tm:queues",
-    "tm:knowing:3",
+    "tm:knowing:4",
     "tm:schedulers",
     "tm:workers",
     "tm:apps",
@@ -71,10 +71,10 @@ impl Remains {
     ///
     /// # Panics
     /// When Redis does not answer.
-    pub async fn of(redis: &Redis) -> Self {
+    pub async fn of(redis: Contents<'_>) -> Self {
         let mut remains = Self::default();
         let shards: u16 = redis.ask(&["HGET", "tm:meta", "shards"]).await;
-        let keys = all_keys(redis).await;
+        let keys = redis.all_keys().await;
         let mut blobs = BTreeSet::new();
         let mut known = BTreeSet::new();
         for key in &keys {
@@ -95,18 +95,18 @@ impl Remains {
             }
             if key.contains(":jobs:") {
                 let entries: u64 = redis.ask(&["XLEN", key]).await;
-                remains.jobs.insert(key.clone(), (entries, pending(redis, key).await));
+                remains.jobs.insert(key.clone(), (entries, pending(&redis, key).await));
             }
         }
         remains.lone_blobs = blobs.difference(&known).cloned().collect();
         remains.schedulers = redis.ask::<BTreeSet<String>>(&["ZRANGE", "tm:schedulers", "0", "-1"]).await;
         for shard in (0..shards).map(|n| format!("tm:{{{n}}}")) {
-            remains.of_shard(redis, &shard).await;
+            remains.of_shard(&redis, &shard).await;
         }
         remains
     }
 
-    async fn of_shard(&mut self, redis: &Redis, shard: &str) {
+    async fn of_shard(&mut self, redis: &Contents<'_>, shard: &str) {
         let key = |rest: &str| format!("{shard}:{rest}");
         let inbox: Vec<(String, Vec<String>)> =
             redis.ask(&["XREVRANGE", &key("inbox"), "+", "-", "COUNT", "1"]).await;
@@ -128,21 +128,7 @@ impl Remains {
     }
 }
 
-async fn all_keys(redis: &Redis) -> Vec<String> {
-    let (mut keys, mut cursor) = (Vec::new(), "0".to_string());
-    loop {
-        let more: Vec<String>;
-        (cursor, more) = redis.ask(&["SCAN", &cursor, "COUNT", "1000"]).await;
-        keys.extend(more);
-        if cursor == "0" {
-            keys.sort();
-            keys.dedup();
-            return keys;
-        }
-    }
-}
-
-async fn pending(redis: &Redis, stream: &str) -> u64 {
+async fn pending(redis: &Contents<'_>, stream: &str) -> u64 {
     let groups: Vec<BTreeMap<String, Value>> = redis.ask(&["XINFO", "GROUPS", stream]).await;
     let counts = groups.iter().filter_map(|group| match group.get("pending") {
         Some(Value::Int(count)) => u64::try_from(*count).ok(),

@@ -191,7 +191,7 @@ pub(super) async fn events_are_read_in_pages(s: Subject) -> Outcome {
 pub(super) async fn followers_are_woken(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let mut following = s.store().follow(run_id(1));
-    following.has_reached(EntryId::ZERO);
+    following.has_reached(EntryId::ZERO, 0);
     // The subscription may still be opening when the first commit is published; a later one must arrive.
     for seq in 1..20_u64 {
         let entry = EntryId::new(owning.next(), 0);

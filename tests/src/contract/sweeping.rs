@@ -126,6 +126,6 @@ pub(super) async fn blobs_of_ended_runs_get_a_time_to_live(s: Subject) -> Outcom
 }
 
 pub(super) async fn the_store_says_how_much_memory_it_uses(s: Subject) -> Outcome {
-    let memory = s.store().memory().await?;
+    let memory = s.store().memory(SHARD).await?;
     holds("the limit is not below the used memory", memory.max.is_none_or(|max| max >= memory.used))
 }

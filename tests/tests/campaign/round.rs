@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidemill_sim::dice::Dice;
-use tidemill_tests::checker::{self, Evidence, Remains};
+use tidemill_tests::checker::{self, Contents, Evidence, Remains};
 use tidemill_tests::fleet::Fleet;
 use tidemill_tests::outside::Outside;
 use tidemill_tests::patient::Patient;
+use tidemill_tests::redis_cluster::RedisCluster;
 use tidemill_tests::story::{Happened, Reference};
 use tidemill_tests::workspace;
 
@@ -104,8 +105,15 @@ pub(crate) async fn play(
     let model = Model::start().await;
     // Runs of an earlier round have the same tags.
     drop(outside.take());
-    let mut fleet = Fleet::start(&SETTINGS, &model.running, FLEET, true, &mut dice).await;
-    let loses = seed.is_multiple_of(LOSING_EACH);
+    let servers = if settings.on_cluster { Some(RedisCluster::start().await) } else { None };
+    let mut own = SETTINGS.to_vec();
+    if servers.is_some() {
+        // So that each master has some.
+        own.push(("scheduler.shards", "6"));
+    }
+    let mut fleet = Fleet::start(&own, &model.running, FLEET, true, &mut dice, servers).await;
+    // A master of a cluster that dies may lose what its replica has not received.
+    let loses = settings.on_cluster || seed.is_multiple_of(LOSING_EACH);
     if !loses {
         // Then a killed process may not lose anything that Redis has acknowledged.
         fleet.cluster.redis.cli(&["CONFIG", "SET", "appendfsync", "always"]);
@@ -132,8 +140,9 @@ async fn suffer(fleet: &mut Fleet, settings: &Settings, loses: bool, dice: &mut 
     let is_wanted = |fault: &&dyn Fault| {
         settings.only.is_empty() || settings.only.iter().any(|name| name == fault.name())
     };
+    let possible = faults::FAULTS.iter().copied().filter(|fault| loses || !fault.loses()).filter(is_wanted);
     let possible: Vec<&dyn Fault> =
-        faults::FAULTS.iter().copied().filter(|fault| loses || !fault.loses()).filter(is_wanted).collect();
+        possible.filter(|fault| fault.place().is_on(settings.on_cluster)).collect();
     let mut happened = Vec::new();
     // The fleet must be at work first.
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -160,7 +169,14 @@ async fn suffer(fleet: &mut Fleet, settings: &Settings, loses: bool, dice: &mut 
 async fn quiet(fleet: &Fleet, evidence: &mut Evidence) -> Vec<(&'static str, String)> {
     let began = Instant::now();
     loop {
-        evidence.remains = Remains::of(&fleet.cluster.redis).await;
+        let contents = match &fleet.servers {
+            Some(servers) => {
+                servers.is_whole().await;
+                Contents::of_cluster(servers).await
+            }
+            None => Contents::One(&fleet.cluster.redis),
+        };
+        evidence.remains = Remains::of(contents).await;
         let violations = checker::violations(evidence);
         let is_permanent = |name: &str| checker::CHECKS.iter().take(9).any(|check| check.name == name);
         let may_change = violations.iter().any(|(name, _)| !is_permanent(name));

@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) runs: usize,
     /// `FAULTS`: only these faults, by name, separated by commas.
     pub(crate) only: Vec<String>,
+    /// `REDIS`: `cluster` plays on a Redis Cluster, with faults of its servers instead of those of one Redis.
+    pub(crate) on_cluster: bool,
     /// `ROUNDS`, `KILLS`, `MINUTES`: the campaign ends after this many rounds, killed processes or minutes.
     rounds: Option<u64>,
     kills: Option<usize>,
@@ -48,6 +50,7 @@ impl Settings {
             only: text("FAULTS")
                 .map(|names| names.split(',').map(str::to_string).collect())
                 .unwrap_or_default(),
+            on_cluster: text("REDIS").is_some_and(|wanted| wanted == "cluster"),
             rounds: number("ROUNDS"),
             kills: number("KILLS"),
             minutes: number("MINUTES"),

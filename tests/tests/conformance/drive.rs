@@ -150,7 +150,7 @@ impl System {
     /// Removes everything of a conversation: cases share ids, and none may begin with the data of another.
     async fn forget(&mut self, conversation: &str) {
         match &mut self.runner {
-            Runner::Fleet(fleet) => fleet.forget(conversation),
+            Runner::Fleet(fleet) => fleet.forget(conversation).await,
             Runner::Embedded(engine) => engine.restart().await,
             Runner::Python(engine) => engine.restart(),
         }

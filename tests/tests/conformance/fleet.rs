@@ -1,9 +1,11 @@
-//! A fleet that runs the cases: a scheduler and a worker on a Redis of their own.
+//! A fleet that runs the cases: a scheduler and a worker on a Redis of their own, or on a cluster
+//! (`CONFORMANCE_REDIS=cluster`).
 
 use std::path::{Path, PathBuf};
 
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
+use tidemill_tests::redis_cluster::RedisCluster;
 
 /// Shards of the system.
 const SHARDS: u16 = 2;
@@ -13,6 +15,8 @@ pub(crate) struct Fleet {
     scheduler: Scheduler,
     worker: Worker,
     cluster: Cluster,
+    /// Instead of the cluster's one Redis.
+    redis: Option<RedisCluster>,
     file: PathBuf,
 }
 
@@ -23,10 +27,16 @@ impl Fleet {
         if apart {
             own.push(("run.inline_bytes_max", "1"));
         }
-        let cluster = Cluster::start(&own, None).await;
+        let mut cluster = Cluster::start(&own, None).await;
+        let mut redis = None;
+        if std::env::var("CONFORMANCE_REDIS").is_ok_and(|wanted| wanted == "cluster") {
+            let servers = RedisCluster::start().await;
+            cluster = cluster.at(&servers.url());
+            redis = Some(servers);
+        }
         let scheduler = cluster.scheduler_with(&config(file)).await;
         let worker = cluster.worker_with(&config(file)).await;
-        Self { scheduler, worker, cluster, file: file.into() }
+        Self { scheduler, worker, cluster, redis, file: file.into() }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -45,15 +55,26 @@ impl Fleet {
         let member = format!("{run} form {pause}");
         for shard in 0..SHARDS {
             let key = format!("tm:{{{shard}}}:timers");
-            self.cluster.redis.cli(&["ZADD", &key, "XX", "1", &member]);
+            self.ask(&["ZADD", &key, "XX", "1", &member]).await;
         }
         self.look_after().await;
     }
 
     /// Removes everything of a conversation.
-    pub(crate) fn forget(&self, conversation: &str) {
+    pub(crate) async fn forget(&self, conversation: &str) {
         for shard in 0..SHARDS {
-            self.cluster.redis.cli(&["DEL", &format!("tm:{{{shard}}}:conversation:{conversation}")]);
+            self.ask(&["DEL", &format!("tm:{{{shard}}}:conversation:{conversation}")]).await;
+        }
+    }
+
+    /// Sends a command to the server of its key.
+    async fn ask(&self, words: &[&str]) {
+        match &self.redis {
+            Some(servers) => {
+                let at = servers.owner_of(servers.slot_of(words[1]).await, 0).await;
+                servers.ask::<()>(at, words).await;
+            }
+            None => drop(self.cluster.redis.cli(words)),
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use tidemill_tests::check::answered;
+use tidemill_tests::checker::contents::Contents;
 use tidemill_tests::checker::remains::Remains;
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::Cluster;
@@ -80,7 +81,7 @@ async fn backed_up_and_restored(back_up: &str, restore: &str) {
     }
     let _worker = cluster.worker().await;
     goes_on(&client, &taken, &pieces.concat()).await;
-    let remains = Remains::of(&cluster.redis).await;
+    let remains = Remains::of(Contents::One(&cluster.redis)).await;
     assert!(remains.jobs.values().all(|left| *left == (0, 0)), "{remains:#?}");
     assert!(remains.open_runs.is_empty() && remains.dead.is_empty(), "{remains:#?}");
 }

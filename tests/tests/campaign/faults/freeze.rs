@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tidemill_sim::dice::Dice;
 use tidemill_tests::fleet::{Fleet, Role};
 
-use super::{Fault, one_of};
+use super::{Fault, Place, one_of};
 
 pub(crate) struct Freeze(pub(crate) Role);
 
@@ -26,6 +26,9 @@ impl Fault for Freeze {
     }
     fn repeats(&self) -> bool {
         self.0 == Role::Worker
+    }
+    fn place(&self) -> Place {
+        Place::Anywhere
     }
     async fn happen(&self, fleet: &mut Fleet, dice: &mut Dice) -> String {
         let (at, ms) = (one_of(fleet, self.0, dice), dice.between(1_000, 5_000));

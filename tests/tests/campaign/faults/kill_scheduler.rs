@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tidemill_sim::dice::Dice;
 use tidemill_tests::fleet::{Fleet, Role};
 
-use super::{Fault, one_of};
+use super::{Fault, Place, one_of};
 
 pub(crate) struct KillScheduler;
 
@@ -24,6 +24,9 @@ impl Fault for KillScheduler {
     }
     fn weight(&self) -> usize {
         6
+    }
+    fn place(&self) -> Place {
+        Place::Anywhere
     }
     async fn happen(&self, fleet: &mut Fleet, dice: &mut Dice) -> String {
         let at = one_of(fleet, Role::Scheduler, dice);

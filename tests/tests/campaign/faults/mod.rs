@@ -3,6 +3,9 @@
 
 mod client_kill;
 mod client_pause;
+mod cluster_master;
+mod cluster_server;
+mod cluster_slot;
 mod freeze;
 mod full;
 mod kill_scheduler;
@@ -21,6 +24,28 @@ use tidemill_sim::dice::Dice;
 use tidemill_tests::fleet::{Fleet, Role};
 use tidemill_tests::proxy::Mishap;
 
+/// Where a fault can happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To processes, on any form of Redis.
+    Anywhere,
+    /// To the one Redis, or on the way to it.
+    One,
+    /// To the servers of a Redis Cluster.
+    Cluster,
+}
+
+impl Place {
+    /// Whether it can happen in such a round.
+    pub(crate) fn is_on(self, cluster: bool) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::One => !cluster,
+            Self::Cluster => cluster,
+        }
+    }
+}
+
 /// A fault that can be injected into a fleet.
 #[async_trait(?Send)]
 pub(crate) trait Fault: Sync {
@@ -36,6 +61,10 @@ pub(crate) trait Fault: Sync {
     /// True when Redis loses acknowledged writes.
     fn loses(&self) -> bool {
         false
+    }
+    /// Where it can happen.
+    fn place(&self) -> Place {
+        Place::One
     }
     /// The number of processes that it kills.
     fn kills(&self) -> usize {
@@ -69,6 +98,10 @@ pub(crate) const FAULTS: &[&dyn Fault] = &[
     &net_mishap::NetMishap(Mishap::LoseRequest),
     &net_mishap::NetMishap(Mishap::LoseReply),
     &net_mishap::NetMishap(Mishap::HalveReply),
+    &cluster_master::ClusterMaster { freezes: false },
+    &cluster_master::ClusterMaster { freezes: true },
+    &cluster_slot::ClusterSlot,
+    &cluster_server::ClusterServer,
 ];
 
 /// Draws one of these faults by their weights.

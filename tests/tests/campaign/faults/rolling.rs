@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tidemill_sim::dice::Dice;
 use tidemill_tests::fleet::{Fleet, Role};
 
-use super::Fault;
+use super::{Fault, Place};
 
 /// The grace period is one second; the rest is for results and jobs that are handed in or back.
 const STOP_MAX: Duration = Duration::from_secs(15);
@@ -30,6 +30,9 @@ impl Fault for Rolling {
     }
     fn weight(&self) -> usize {
         1
+    }
+    fn place(&self) -> Place {
+        Place::Anywhere
     }
     async fn happen(&self, fleet: &mut Fleet, dice: &mut Dice) -> String {
         for at in 0..fleet.members.len() {

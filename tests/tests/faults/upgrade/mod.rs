@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::Value as Json;
 use tidemill_tests::check::Transcript;
+use tidemill_tests::checker::contents::Contents;
 use tidemill_tests::checker::remains::Remains;
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::Cluster;
@@ -82,7 +83,7 @@ async fn goes_on(file: &Path) {
     for run in runs {
         ends_right(&client, run).await;
     }
-    let remains = Remains::of(&cluster.redis).await;
+    let remains = Remains::of(Contents::One(&cluster.redis)).await;
     assert!(remains.jobs.values().all(|left| *left == (0, 0)), "{file:?}: {remains:#?}");
     assert!(remains.timers.values().all(Vec::is_empty), "{file:?}: {remains:#?}");
     let (open, dead) = (&remains.open_runs, &remains.dead);

@@ -13,6 +13,8 @@ use tokio::io::AsyncWriteExt;
 
 use super::{QUICK, chat};
 
+mod waiting;
+
 /// The short leases and these settings, with one shard.
 fn one_shard<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     [QUICK.as_slice(), &[("scheduler.shards", "1")], more].concat()
@@ -179,7 +181,8 @@ async fn paused_runs_need_only_their_keys_in_redis() {
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
     let before = scheduler.process.memory_bytes();
-    let body = json!({"workflow": include_str!("../it/workflows/ask_twice.yml"), "inputs": {"name": "Ada"}});
+    let body =
+        json!({"workflow": include_str!("../../it/workflows/ask_twice.yml"), "inputs": {"name": "Ada"}});
     for _ in 0..runs {
         submitted(&client, &body).await;
     }

@@ -1,0 +1,112 @@
+//! Fail-overs under load, planned ones and crashes, and then a comparison of what clients were told with what is there:
+//! nothing that was acknowledged as `replicated` may be lost, and no result may be applied twice. `FAILOVERS=n` sets the
+//! number; `make failovers` runs many.
+
+mod load;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tidemill_tests::client::Client;
+use tidemill_tests::cluster::Cluster;
+use tidemill_tests::replicas::{FailOver, Replicas};
+use tidemill_tests::wait::{LONG, until};
+
+use self::load::{Load, Told};
+use super::QUICK;
+
+/// Runs that must be accepted between two fail-overs.
+const RUNS_BETWEEN: usize = 6;
+/// The longest time for the runs to end.
+const ALL_END_WITHIN: Duration = Duration::from_secs(240);
+
+/// The number of fail-overs.
+fn count() -> usize {
+    std::env::var("FAILOVERS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_was_replicated_is_lost_in_a_fail_over() {
+    let mut servers = Replicas::start(2).await;
+    let settings = [&QUICK[..], &[("scheduler.shards", "2")]].concat();
+    let cluster = Cluster::start(&settings, None).await;
+    let start = |program: &str| {
+        let mut command = cluster.command(program);
+        command.env("TIDEMILL_REDIS_URL", servers.url());
+        command
+    };
+    let mut command = start("tidemill-scheduler");
+    command.args(["--listen", "127.0.0.1:0"]);
+    let scheduler = cluster.scheduler_of(command).await;
+    let workers = [
+        cluster.worker_of(start("tidemill-worker")).await,
+        cluster.worker_of(start("tidemill-worker")).await,
+    ];
+
+    let load = Load::start(&scheduler.address);
+    for number in 0..count() {
+        let before = load.accepted();
+        until("runs to be accepted", ALL_END_WITHIN, async || {
+            let accepted = load.accepted();
+            if accepted >= before + RUNS_BETWEEN { Ok(()) } else { Err(format!("{accepted} after {before}")) }
+        })
+        .await;
+        // The old master of a planned one goes on for 0 to 450 ms.
+        let how = if number % 2 == 0 { FailOver::Planned } else { FailOver::Crash };
+        let while_both = Duration::from_millis(50 * (number as u64 % 10));
+        servers.fail_over(how, tokio::time::sleep(while_both)).await;
+    }
+    let told = load.end().await;
+    let client = scheduler.client();
+    let lost = lost(&client, &told.memory).await;
+    println!(
+        "{} fail-overs: {} runs accepted as replicated, {} answers, {} requests told unknown, {} failed; {} of {} runs \
+         accepted as memory are lost",
+        count(),
+        told.replicated.len(),
+        told.answered.len(),
+        told.unknown,
+        told.failed,
+        lost.len(),
+        told.memory.len()
+    );
+    check(&client, &told).await;
+    drop(workers);
+}
+
+/// The runs that do not exist.
+async fn lost(client: &Client, runs: &[String]) -> Vec<String> {
+    let mut lost = Vec::new();
+    for run in runs {
+        let answer = client.get(&format!("/api/v1/runs/{run}")).await;
+        assert!([200, 404].contains(&answer.status), "{}", answer.text);
+        if answer.status == 404 {
+            lost.push(run.clone());
+        }
+    }
+    lost
+}
+
+async fn check(client: &Client, told: &Told) {
+    assert_eq!(lost(client, &told.replicated).await, Vec::<String>::new(), "accepted runs are lost");
+    for run in &told.answered {
+        let ended = client.ended_within(run, ALL_END_WITHIN).await;
+        assert_eq!(ended["outputs"]["out"], format!("first/{run}"), "{ended:#}");
+        let record = client.follow(run, None).await.to_the_end().await;
+        let mut ends: BTreeMap<String, usize> = BTreeMap::new();
+        for event in record.events.iter().filter(|event| event.kind == "node_run_succeeded") {
+            *ends.entry(event.data["id"].to_string()).or_default() += 1;
+        }
+        assert!(ends.values().all(|ends| *ends == 1), "a result is applied twice: {record:#?}");
+        let numbers: Vec<u64> = record.events.iter().map(|event| event.seq).collect();
+        assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "{record:#?}");
+    }
+    // The others wait for their answer, or have none because they were accepted at the end.
+    for run in told.replicated.iter().filter(|run| !told.answered.contains(run)) {
+        until("the run to wait for its answer", LONG, async || {
+            let shown = client.run(run).await;
+            if shown["status"] == "paused" { Ok(()) } else { Err(shown.to_string()) }
+        })
+        .await;
+    }
+}
