@@ -200,15 +200,12 @@ impl Writer {
         }
         let mut bytes = [0; READ_AHEAD];
         let mut into = ReadBuf::new(&mut bytes);
-        loop {
-            match Pin::new(&mut self.bare.stream).poll_read(context, &mut into) {
-                Poll::Pending => return false,
-                Poll::Ready(Err(_)) => return true,
-                Poll::Ready(Ok(())) if into.filled().is_empty() => return true,
-                Poll::Ready(Ok(())) => {
-                    self.bare.read = Bytes::copy_from_slice(into.filled());
-                    return false;
-                }
+        match Pin::new(&mut self.bare.stream).poll_read(context, &mut into) {
+            Poll::Pending => false,
+            Poll::Ready(Err(_)) => true,
+            Poll::Ready(Ok(())) => {
+                self.bare.read = Bytes::copy_from_slice(into.filled());
+                self.bare.read.is_empty()
             }
         }
     }

@@ -34,7 +34,7 @@ impl Streams {
         let short = |is_marked: bool| {
             move |body: Bytes| async move {
                 let parts = [format!("got {}", body.len()), String::new(), "x".repeat(5000), "end".into()];
-                let body = Body::from_stream(stream::iter(parts.map(|part| Ok::<_, Infallible>(part))));
+                let body = Body::from_stream(stream::iter(parts.map(Ok::<_, Infallible>)));
                 if is_marked { marked(body, of_streams) } else { headed(body) }
             }
         };

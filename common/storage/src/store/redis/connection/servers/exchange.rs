@@ -113,7 +113,7 @@ impl Cluster {
         how: How,
     ) -> Option<StoreError> {
         let mut waits = None;
-        let mut groups: BTreeMap<(Arc<str>, bool), (Arc<Node>, Vec<usize>)> = BTreeMap::new();
+        let mut groups: BTreeMap<(Arc<str>, bool), Group> = BTreeMap::new();
         for (at, parcel) in parcels.iter_mut().enumerate().filter(|(_, parcel)| parcel.answer.is_none()) {
             let is_asking = parcel.ask.is_some();
             let node = match parcel.ask.take() {
@@ -123,13 +123,13 @@ impl Cluster {
             match node {
                 Ok(node) => {
                     let group = groups.entry((node.address().clone(), is_asking));
-                    group.or_insert_with(|| (node, Vec::new())).1.push(at);
+                    group.or_insert_with(|| Group { node, members: Vec::new() }).members.push(at);
                 }
                 Err(error @ StoreError::Refused { .. }) => waits = Some(error),
                 Err(error) => parcel.answer = Some(Err(error)),
             }
         }
-        let sent = groups.into_iter().map(|((_, is_asking), (node, members))| {
+        let sent = groups.into_iter().map(|((_, is_asking), Group { node, members })| {
             let commands: Vec<&[&Cmd]> = members.iter().map(|at| parcels[*at].commands.as_slice()).collect();
             let sent = self.send_to(doing, node.clone(), pipeline(&commands, is_asking), how);
             async move { (node, members, is_asking, sent.await) }
@@ -202,6 +202,13 @@ impl Cluster {
         }
         sent
     }
+}
+
+/// The parcels of one round that go to one server.
+struct Group {
+    node: Arc<Node>,
+    /// Places in the list of parcels.
+    members: Vec<usize>,
 }
 
 /// Commands that got no replies.
