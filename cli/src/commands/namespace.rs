@@ -45,7 +45,7 @@ struct Copy {
     /// The name of the copy [default: the same]
     #[arg(long, value_name = "NAME")]
     namespace_to: Option<String>,
-    /// Remove what an interrupted copy has left at the target, and begin anew
+    /// Remove what an interrupted copy has left at the target, and begin again
     #[arg(long)]
     again: bool,
     /// Settings file of schedulers and workers [default: tidemill.toml, if it exists]

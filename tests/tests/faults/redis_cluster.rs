@@ -29,7 +29,7 @@ struct Fleet {
     redis: RedisCluster,
     schedulers: [Scheduler; 2],
     _workers: [Worker; 2],
-    _cluster: Cluster,
+    cluster: Cluster,
     text: String,
     _model: Running,
 }
@@ -48,7 +48,7 @@ impl Fleet {
         let cluster = Cluster::start(&settings, Some(&model)).await.at(&redis.url());
         let schedulers = [cluster.scheduler().await, cluster.scheduler().await];
         let workers = [cluster.worker().await, cluster.worker().await];
-        Self { redis, schedulers, _workers: workers, _cluster: cluster, text: pieces.concat(), _model: model }
+        Self { redis, schedulers, _workers: workers, cluster, text: pieces.concat(), _model: model }
     }
 
     fn patient(&self) -> Patient {
@@ -184,6 +184,26 @@ async fn a_master_without_a_replica_that_is_down_stops_its_own_shards_only() {
     fleet.redis.servers[replica].restart().await;
     fleet.redis.is_whole().await;
     fleet.all_end(&waiting).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_go_on_when_all_servers_that_they_were_told_of_are_gone() {
+    let mut fleet = Fleet::start().await;
+    let runs = fleet.begun(6).await;
+    // The two servers in `redis.url`, one after the other: the rest has to be a majority each time.
+    for named in [0, 2] {
+        let replica = fleet.redis.replica_of(named);
+        fleet.redis.servers[named].kill();
+        fleet.redis.is_master(replica).await;
+        fleet.redis.is_whole().await;
+        if named == 0 {
+            // A process that starts now finds the others through the second one.
+            fleet.cluster.worker().await;
+        }
+    }
+    fleet.all_end(&runs).await;
+    let runs = fleet.begun(6).await;
+    fleet.all_end(&runs).await;
 }
 
 /// Runs the commands of the page that move slots or promote a replica: those with this word.

@@ -232,7 +232,8 @@ async fn no_process_starts_on_a_copy_that_was_interrupted_until_it_was_made_agai
     }
     let (is_well, found) = doctor(&new, &[]).await;
     assert!(!is_well && is_refused(&found["errors"].to_string()), "{found}");
-    let arguments = ["--from", &one.redis.url(), "--to", &to];
+    let from = one.redis.url();
+    let arguments = ["--from", from.as_str(), "--to", to.as_str()];
     let (code, why) = copy(&one, &arguments).await;
     assert!(code == 1 && is_refused(&why) && why.contains("--again"), "{why}");
     // It is no source either.

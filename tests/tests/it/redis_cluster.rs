@@ -1,9 +1,13 @@
 //! Tidemill on a Redis Cluster: the store keeps its contract, runs of several kinds end well and are followed, slots move
 //! while runs go on, and doctor looks at every master.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 use tidemill_common::config::RedisConfig;
 use tidemill_common::store::redis::scripts::SCRIPTS;
+use tidemill_common::store::redis::{RedisStore, StoreLimits};
+use tidemill_common::store::{Runs, Shards};
 use tidemill_mock_llm::Running;
 use tidemill_tests::check::answered;
 use tidemill_tests::client::Client;
@@ -233,4 +237,26 @@ async fn a_fleet_with_one_shard_on_three_masters_starts_and_doctor_looks_at_all_
     let (is_well, found) = doctor(&cluster, &[]).await;
     assert!(!is_well && found["errors"].to_string().contains("a write was refused"), "{found}");
     assert_eq!(client.get("/readyz").await.status, 200, "no run needs that master");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_follow_a_slot_that_is_half_moved_to_a_server_that_knows_no_script() {
+    let mut redis = RedisCluster::start().await;
+    let config = RedisConfig { url: redis.url().into(), namespace: "half".into(), ..RedisConfig::default() };
+    let store = RedisStore::new(&config, StoreLimits::default()).expect("an address");
+    let lease = Duration::from_secs(60);
+    // Both keys of the script exist then.
+    Shards::announce_scheduler(&*store, "s-1", lease).await.expect("it is announced");
+    let shards = Runs::meta(&*store).await.expect("the namespace is made").shards;
+    let new = redis.add().await;
+    let slot = redis.slot_of("{half}:meta").await;
+    let from = redis.owner_of(slot, 0).await;
+    redis.begin_move(slot, from, new).await;
+    while redis.move_some(slot, from, new).await {}
+    let live = Shards::announce_scheduler(&*store, "s-2", lease).await.expect("the call follows its keys");
+    assert_eq!(live, ["s-1", "s-2"]);
+    assert_eq!(Runs::meta(&*store).await.expect("it is there").shards, shards);
+    redis.end_move(slot, from, new).await;
+    let live = Shards::announce_scheduler(&*store, "s-3", lease).await.expect("the slot has moved");
+    assert_eq!(live, ["s-1", "s-2", "s-3"]);
 }

@@ -96,7 +96,7 @@ impl Copy<'_> {
         self.clear_target().await
     }
 
-    /// Refuses to go on after another command has begun the copy anew.
+    /// Refuses to go on after another command has begun the copy again.
     pub(super) async fn is_ours(&self) -> Result<(), CopyError> {
         match self.to.copy_of().await? {
             Some(of) if of.token == self.token => Ok(()),

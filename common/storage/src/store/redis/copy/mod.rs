@@ -49,9 +49,9 @@ pub enum CopyError {
         at: String,
     },
     /// An earlier copy to the target was interrupted, or still goes on.
-    #[error("{0}; repeat the command with --again to remove what is there and begin anew")]
+    #[error("{0}; repeat the command with --again to remove what is there and begin again")]
     Unfinished(String),
-    /// Another command began the copy anew.
+    /// Another command began the copy again.
     #[error("another `tidemill namespace copy` has begun to copy to {at}; this one ends")]
     Replaced {
         /// The address without password.
@@ -88,7 +88,7 @@ pub struct CopyPlan {
     pub scheduler_silent: Duration,
     /// Likewise a worker.
     pub worker_silent: Duration,
-    /// Removes what an interrupted copy has left, and begins anew.
+    /// Removes what an interrupted copy has left, and begins again.
     pub again: bool,
 }
 

@@ -47,6 +47,8 @@ struct View {
     silent: Vec<String>,
     /// When a redirect has last named a server as the master of a slot.
     named: HashMap<String, Instant>,
+    /// When a redirect has last sent a single request to a server.
+    asked: HashMap<String, Instant>,
 }
 
 impl Cluster {
@@ -152,6 +154,19 @@ impl Cluster {
             view.slots = moved.or(view.slots.take());
         }
         self.want_look();
+    }
+
+    /// A server has said that a slot is on its way to another.
+    pub(super) fn note_asked(&self, address: &str) {
+        let mut view = self.write();
+        view.asked.retain(|_, at| at.elapsed() < NEWS);
+        view.asked.insert(address.to_string(), Instant::now());
+    }
+
+    /// The servers to which slots are on their way.
+    pub(super) fn asked(&self) -> Vec<String> {
+        let view = self.read();
+        view.asked.iter().filter(|(_, at)| at.elapsed() < NEWS).map(|(address, _)| address.clone()).collect()
     }
 
     /// Asks for the slots soon, in the background.
