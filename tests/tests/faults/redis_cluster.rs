@@ -215,7 +215,7 @@ async fn drill(redis: &RedisCluster, word: &str) {
     let script = block.replace("HOST=10.0.0.1\nPORT=6379", &format!("set -eu\nHOST=127.0.0.1\nPORT={port}"));
     assert_ne!(script, block, "it names a server");
     let folder = tempfile::tempdir().expect("there is room for a temporary folder");
-    let mut command = Command::new("bash");
+    let mut command = Command::new("sh");
     command.args(["-c", &script]).current_dir(folder.path());
     let mut process = Process::spawn("the drill", command, folder.path().join("drill.log"));
     let end = process.ended(END_MAX).await;

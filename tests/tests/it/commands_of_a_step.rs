@@ -14,6 +14,10 @@ const NODES: usize = 20;
 /// Runs that are watched. Of each command the least number counts: now and then a worker is slow, and a commit has less.
 const RUNS: usize = 5;
 
+/// Scripts that steps call. The others come by the clock.
+const OF_STEPS: [&str; 6] =
+    ["create_run", "complete_jobs", "record_step", "begin_step", "load_run", "unknown"];
+
 /// The commands on the keys of the shard, by name; of scripts by the script.
 type Counts = BTreeMap<String, usize>;
 
@@ -37,7 +41,7 @@ async fn of_a_run(cluster: &Cluster, client: &tidemill_tests::client::Client, po
     // The report of the last job, and what the commits of the run published.
     until("the end to be seen", LONG, async || {
         let seen = watching.log_text();
-        if seen.contains(":ended\"") { Ok(()) } else { Err(seen) }
+        if seen.contains("\"ZADD\" \"tm:{0}:ended\"") { Ok(()) } else { Err(seen) }
     })
     .await;
     counted(&watching.log_text())
@@ -50,19 +54,17 @@ fn counted(seen: &str) -> Counts {
     for line in seen.lines().filter(|line| !line.contains(" lua]")) {
         let words: Vec<&str> = line.split(" \"").skip(1).map(|word| word.trim_end_matches('"')).collect();
         let Some(name) = words.first().map(|name| name.to_uppercase()) else { continue };
+        let is_of_shard = |at: usize| words.get(at).is_some_and(|key| key.starts_with("tm:{0}:"));
         match name.as_str() {
-            "MULTI" | "EXEC" | "WATCH" | "HSET" | "HDEL" | "XADD" | "ZADD" | "ZREM" | "XACK" | "XDEL"
-            | "PUBLISH" => {
+            "MULTI" | "EXEC" => *counts.entry(name).or_default() += 1,
+            "WATCH" | "HSET" | "HDEL" | "XADD" | "ZADD" | "ZREM" | "XACK" | "XDEL" | "PUBLISH"
+                if is_of_shard(1) =>
+            {
                 *counts.entry(name).or_default() += 1;
             }
-            "EVALSHA" => {
-                let of_hash = |script: &&tidemill_common::store::redis::scripts::ScriptFile| {
-                    words.get(1).is_some_and(|hash| *hash == redis::Script::new(script.source).get_hash())
-                };
-                let script = SCRIPTS.iter().find(of_hash).map_or("unknown", |script| script.name);
-                if ["create_run", "complete_jobs", "record_step", "begin_step", "load_run", "unknown"]
-                    .contains(&script)
-                {
+            "EVALSHA" if is_of_shard(3) => {
+                let script = script_of(words.get(1).copied().unwrap_or_default());
+                if OF_STEPS.contains(&script) {
                     *counts.entry(script.to_string()).or_default() += 1;
                 }
             }
@@ -70,6 +72,12 @@ fn counted(seen: &str) -> Counts {
         }
     }
     counts
+}
+
+/// The name of the script with this hash.
+fn script_of(hash: &str) -> &'static str {
+    let found = SCRIPTS.iter().find(|script| redis::Script::new(script.source).get_hash() == hash);
+    found.map_or("unknown", |script| script.name)
 }
 
 /// The least number of each command in several runs.

@@ -174,7 +174,7 @@ async fn runs_that_wait_on_one_server_go_on_in_a_copy_on_a_cluster() {
         answered(&client, run).await;
     }
     let triggers = client.get("/api/v1/triggers").await;
-    assert!(triggers.text.contains("\"schedule\"") && triggers.text.contains("next"), "{}", triggers.text);
+    assert!(triggers.text.contains("\"schedule\""), "{}", triggers.text);
     let app = client.with_key(app.key());
     let more = app.post("/v1/chat-messages", &message("two", &conversation, "blocking")).await;
     assert_eq!((more.status, &more.body["answer"]), (200, &json!("an answer")), "{}", more.text);

@@ -160,30 +160,37 @@ impl Copy<'_> {
         done: &mut CopyProgress,
     ) -> Result<(), CopyError> {
         const DOING: &str = "copying keys";
+        let major = self.versions[0].version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        // Before version 7 only the rest of the time is known, and the copy expires some milliseconds earlier.
+        let is_exact = major.is_some_and(|major| major >= 7);
         let mut read = redis::pipe();
         read.cmd("TIME");
         for (key, _) in batch {
-            read.cmd("DUMP").arg(key).cmd("PTTL").arg(key);
+            read.cmd("DUMP").arg(key).cmd(if is_exact { "PEXPIRETIME" } else { "PTTL" }).arg(key);
         }
         let mut values = server.send(Lane::Blobs, DOING, &read).await?.into_iter();
         let now = values.next().and_then(millis).ok_or_else(|| unexpected(DOING, "TIME is not a time"))?;
         let mut write = redis::pipe();
         for (key, name) in batch {
-            let (content, left) = (values.next().unwrap_or(Value::Nil), values.next().unwrap_or(Value::Nil));
+            let (content, time) = (values.next().unwrap_or(Value::Nil), values.next().unwrap_or(Value::Nil));
             let content = match content.extract_error() {
                 Ok(Value::BulkString(content)) => content,
                 // It has expired since it was listed.
                 Ok(_) => continue,
                 Err(error) => return Err(self.from.connector.error(DOING, &error).into()),
             };
-            let until =
-                match left.extract_error().map_err(|error| self.from.connector.error(DOING, &error))? {
-                    // The same moment on both sides: time goes on while the copy is made.
-                    Value::Int(left @ 0..) => Some(now + left),
-                    Value::Int(-1) => None,
-                    Value::Int(_) => continue,
-                    other => return Err(unexpected(DOING, format!("PTTL {key} says {other:?}")).into()),
-                };
+            let until = match left
+                .extract_error()
+                .map_err(|error| self.from.connector.error(DOING, &error))?
+            {
+                // The same moment on both sides: time goes on while the copy is made.
+                Value::Int(time @ 0..) => Some(if is_exact { time } else { now + time }),
+                Value::Int(-1) => None,
+                Value::Int(_) => continue,
+                other => {
+                    return Err(unexpected(DOING, format!("{other:?} is no time of expiry of {key}")).into());
+                }
+            };
             done.bytes += content.len() as u64;
             done.keys += 1;
             write.cmd("RESTORE").arg(name).arg(until.unwrap_or(0)).arg(content).arg("REPLACE");
