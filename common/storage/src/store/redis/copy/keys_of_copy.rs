@@ -179,7 +179,7 @@ impl Copy<'_> {
                 Ok(_) => continue,
                 Err(error) => return Err(self.from.connector.error(DOING, &error).into()),
             };
-            let until = match left
+            let until = match time
                 .extract_error()
                 .map_err(|error| self.from.connector.error(DOING, &error))?
             {
