@@ -212,7 +212,7 @@ async fn no_process_starts_on_a_copy_that_was_interrupted_until_it_was_made_agai
     let mut process = one.spawn("copy", command);
     until("some keys to be copied", LONG, async || {
         let keys: Vec<String> = target.ask(&["KEYS", "tm:{*"]).await;
-        if keys.is_empty() { Err("none") } else { Ok(()) }
+        if keys.is_empty() { Err("no key".to_string()) } else { Ok(()) }
     })
     .await;
     process.kill();
