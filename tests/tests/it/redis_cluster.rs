@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::config::RedisConfig;
 use tidemill_common::store::redis::scripts::SCRIPTS;
 use tidemill_common::store::redis::{RedisStore, StoreLimits};
-use tidemill_common::store::{Runs, Shards};
+use tidemill_common::store::{self, Runs, Shards};
 use tidemill_mock_llm::Running;
 use tidemill_tests::check::answered;
 use tidemill_tests::client::Client;
@@ -72,6 +72,15 @@ async fn a_cluster_keeps_the_contract_of_every_store_and_runs_every_script_in_on
         ..RedisConfig::default()
     })
     .await;
+
+    // Two that whole fleets call.
+    let config =
+        RedisConfig { url: redis.url().into(), namespace: "raised".into(), ..RedisConfig::default() };
+    let store = RedisStore::new(&config, StoreLimits::default()).expect("an address");
+    let shards = Runs::meta(&*store).await.expect("the namespace is made").shards;
+    Shards::raise_version(&*store).await.expect("nobody lives there");
+    store::Fleet::raise_shards(&*store, shards + 1).await.expect("the version is raised");
+    assert_eq!(Runs::meta(&*store).await.expect("it is there").shards, shards + 1);
 
     // A script is loaded where it is first called, so each of these was called. A cluster refuses keys of several slots, and
     // counts that.
