@@ -137,7 +137,7 @@ async fn ask(client: &Client) {
 }
 
 async fn know(client: &Client, id: &str) {
-    let made = client.post("/api/v1/knowledge", &json!({"id": id, "name": "Handbook"})).await;
+    let made = client.post("/api/v1/knowledge", &json!({"id": id, "name": id})).await;
     assert_eq!(made.status, 201, "{}", made.text);
     let document = json!({"name": "leave.md", "text": "Leave: thirty days."});
     let added = client.post(&format!("/api/v1/knowledge/{id}/documents"), &document).await;

@@ -49,9 +49,10 @@ use bb8_redis::bb8;
 
 use super::{Memory, StoreError};
 pub use crate::store::redis::connection::config::RedisConfig;
-pub use crate::store::redis::copy::{CopyError, CopyPlan, CopyProgress};
 use tidemill_base::ids::{BlobId, ShardId};
 use tidemill_base::limits;
+
+pub use copy::{CopyError, CopyPlan, CopyProgress};
 
 use blobs::{BlobConnections, BlobLane};
 use connection::Connector;

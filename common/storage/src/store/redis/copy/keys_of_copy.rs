@@ -56,17 +56,13 @@ impl Copy<'_> {
         for server in self.to.connector.masters().await? {
             let mut scan = Scan::new(self.to, &server);
             while let Some(page) = scan.next().await? {
-                let is_there = |key: &String| *key != meta && self.is_of(&self.to.keys, key);
+                let is_there = |key: &String| *key != meta && is_of(&self.to.keys, key);
                 if let Some(key) = page.into_iter().find(is_there) {
                     return Ok(Some(key));
                 }
             }
         }
         Ok(None)
-    }
-
-    fn is_of(&self, keys: &Keys, key: &str) -> bool {
-        keys.in_copy(key, keys) != InCopy::Foreign
     }
 
     /// Removes everything of the target's namespace except for the mark.
@@ -76,7 +72,7 @@ impl Copy<'_> {
             let mut scan = Scan::new(self.to, &server);
             while let Some(page) = scan.next().await? {
                 let mut pipe = redis::pipe();
-                for key in page.iter().filter(|key| **key != meta && self.is_of(&self.to.keys, key)) {
+                for key in page.iter().filter(|key| **key != meta && is_of(&self.to.keys, key)) {
                     pipe.cmd("UNLINK").arg(key).ignore();
                 }
                 if !pipe.is_empty() {
@@ -227,6 +223,10 @@ impl Copy<'_> {
             None => Ok(()),
         }
     }
+}
+
+fn is_of(keys: &Keys, key: &str) -> bool {
+    keys.in_copy(key, keys) != InCopy::Foreign
 }
 
 /// The first key of `one` that `other` lacks, by its name there.

@@ -11,7 +11,7 @@ use crate::store::redis::connection::replies::unexpected;
 use crate::store::redis::connection::servers::Lane;
 
 /// The version of the stored data in a copy that is not finished.
-const UNFINISHED: u64 = u32::MAX as u64;
+const UNFINISHED: u64 = 0xFFFF_FFFF;
 
 /// The field that says what the copy is of.
 const FIELD: &str = "copy_of";
