@@ -88,6 +88,8 @@ campaign-short:
 lint: plain-words one-build python-lint ## Check formatting, lints, documentation and wording
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@# `--all-targets` leaves out the programs that tests and drills start by themselves (`test = false`).
+	$(CARGO) clippy --workspace --test '*' --locked -- -D warnings
 	@# Documentation of modules is written for readers of the code, so it may link to private items.
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --workspace --no-deps --lib --locked
 	@sh scripts/compose-check.sh
