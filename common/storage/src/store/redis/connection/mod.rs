@@ -25,7 +25,7 @@ use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Script, Value};
 
 use super::StoreError;
 pub(super) use args::{Arg, args};
-pub(super) use errors::is_read_only;
+pub(super) use errors::{is_cut_off, is_read_only};
 
 use crate::store::redis::connection::address::Address;
 use crate::store::redis::connection::config::RedisConfig;
