@@ -66,7 +66,7 @@ async fn play(size: Size) -> Result<Measured, String> {
     let store = MemoryStore::with(Arc::new(TokioClock(Instant::now())), size.shards, 100_000);
     let mut schedulers =
         (0..size.schedulers).map(|number| scheduler(&store, number)).collect::<Result<Vec<_>, _>>()?;
-    all_have_owners(&store, size).await?;
+    all_have_owners(&store, size, "").await?;
     sleep(SETTLE).await;
     let of_schedulers = count(&store).await;
     let mut workers = JoinSet::new();
@@ -80,28 +80,28 @@ async fn play(size: Size) -> Result<Measured, String> {
     // The first scheduler dies: it does nothing more, and tells nobody.
     drop(schedulers.swap_remove(0));
     let killed = Instant::now();
-    while store.shards_held() == usize::from(size.shards) {
-        step(killed).await?;
-    }
-    all_have_owners(&store, size).await?;
+    all_have_owners(&store, size, &name(0)).await?;
     let take_over = killed.elapsed().as_secs_f64();
     Ok(Measured { workers: of_all - of_schedulers, schedulers: of_schedulers, take_over })
 }
 
-async fn all_have_owners(store: &MemoryStore, size: Size) -> Result<(), String> {
+/// Waits until each shard has an owner, and none is the dead one.
+async fn all_have_owners(store: &MemoryStore, size: Size, dead: &str) -> Result<(), String> {
     let since = Instant::now();
-    while store.shards_held() < usize::from(size.shards) {
-        step(since).await?;
+    loop {
+        let owners = store.owners();
+        if owners.len() == usize::from(size.shards) && !owners.iter().any(|owner| owner == dead) {
+            return Ok(());
+        }
+        if since.elapsed() > WAIT {
+            return Err(format!("{} of the shards have an owner after {WAIT:?}", owners.len()));
+        }
+        sleep(Duration::from_millis(10)).await;
     }
-    Ok(())
 }
 
-async fn step(since: Instant) -> Result<(), String> {
-    if since.elapsed() > WAIT {
-        return Err(format!("the shards did not change their owners within {WAIT:?}"));
-    }
-    sleep(Duration::from_millis(10)).await;
-    Ok(())
+fn name(scheduler: u16) -> String {
+    format!("s-{scheduler:03}")
 }
 
 /// Requests per second.
@@ -121,7 +121,7 @@ struct Running {
 
 /// Starts a scheduler without listeners.
 fn scheduler(store: &MemoryStore, number: u16) -> Result<Running, String> {
-    let (config, id): (_, Arc<str>) = (Config::default(), format!("s-{number:03}").into());
+    let (config, id): (_, Arc<str>) = (Config::default(), name(number).into());
     let (lease_ms, renew_ms) = (config.scheduler.shard_lease_ms, config.scheduler.shard_renew_ms);
     let lease = Arc::new(Lease::new(id.clone(), lease_ms, renew_ms));
     let liveness = Arc::new(Liveness::default());

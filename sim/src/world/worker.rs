@@ -239,11 +239,18 @@ impl Worker {
         let Some(job) = read else {
             return shared.watch.found("SIM-13", format!("a job cannot be read: {}", delivered.body));
         };
-        // It holds the job already: it took it over from itself, or a fail-over has lost that it holds it.
-        if self.held.values().any(|it| it.is(delivered.shard, delivered.entry)) {
+        let is_it = |it: &HeldJob| it.is(delivered.shard, delivered.entry);
+        if self
+            .held
+            .values()
+            .any(|it| is_it(it) && it.delivered.number == delivered.number && it.sent_at.is_none())
+        {
+            // A fail-over has lost that it holds the job.
             shared.count("jobs delivered again to their holder");
-            self.held.retain(|_, it| !it.is(delivered.shard, delivered.entry));
+            return;
         }
+        // It took the job over from itself.
+        self.held.retain(|_, it| !is_it(it));
         shared.handed_out += 1;
         let name = JobName {
             lost_at: None,

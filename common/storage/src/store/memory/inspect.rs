@@ -41,10 +41,10 @@ impl MemoryStore {
         self.inner.requests.load(Ordering::Relaxed)
     }
 
-    /// The number of shards whose lease somebody holds.
-    pub fn shards_held(&self) -> usize {
+    /// Who holds the leases of shards now: a name for each shard that has an owner.
+    pub fn owners(&self) -> Vec<String> {
         let now = self.inner.now();
-        self.inner.look().shards.values().filter(|shard| shard.holder(now).is_some()).count()
+        self.inner.look().shards.values().filter_map(|shard| shard.holder(now).map(str::to_string)).collect()
     }
 
     /// Copies these shards, all at one moment.
