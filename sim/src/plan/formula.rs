@@ -1,5 +1,5 @@
 //! What an idle fleet costs, as formulas. The names say which loop of the product each term is; the simulator measures
-//! the requests, and `tests/tests/it/idle.rs` counts the commands at a real Redis.
+//! the requests. The commands and connections were compared with those that a real Redis counts (docs/operations.md).
 //!
 //! A request is one call of the store. Over Redis some are several commands: one for each shard or each stream.
 

@@ -100,6 +100,12 @@ impl Shared {
                 "runs acknowledged as replicated"
             });
             self.log(|| format!("the client is told that {run} exists ({durability})"));
+            if durability == Durability::Replicated
+                && at_once(self.store.run_fields(run)).ok().flatten().is_none()
+            {
+                let found = format!("{run} is acknowledged as replicated, and a fail-over has lost it");
+                self.watch.found("SIM-16", found);
+            }
             if self.dice.percent(40) {
                 self.follower_comes(run);
             }
