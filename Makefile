@@ -6,7 +6,7 @@ COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run test programs unit system faults-tests conformance-both conformance-python conformance-python-llm campaign-short lint plain-words one-build python-env python-tests python-lint wheel wheel-test fix check deep deny pure \
-	conformance faults failovers campaign clients clients-short recovery pressure sim fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
+	conformance faults failovers campaign clients clients-short recovery pressure sim plan fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -169,6 +169,14 @@ SEEDS ?= 10000
 sim: ## Simulate fleets with faults: SEEDS=n stories, or one story with its last lines: SEED=n (WITHOUT=guard)
 	$(CARGO) build --workspace --locked --bin tidemill-sim
 	"$${CARGO_TARGET_DIR:-target}/debug/tidemill-sim" $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(WITHOUT),--without $(WITHOUT))
+
+plan: WORKERS ?= 1000
+plan: SHARDS ?= 64
+plan: SCHEDULERS ?= 10
+plan: MASTERS ?= 3
+plan: ## Print what an idle fleet costs, computed and simulated: WORKERS=n SHARDS=n SCHEDULERS=n MASTERS=n (of a cluster)
+	$(CARGO) build --workspace --locked --bin tidemill-sim
+	"$${CARGO_TARGET_DIR:-target}/debug/tidemill-sim" --plan $(WORKERS) $(SHARDS) $(SCHEDULERS) $(MASTERS)
 
 fuzz: ## Test every parser with random input, one minute each: FUZZ_SECONDS=n, ONLY="dsl_import …" (fuzz/README.md)
 	@CARGO='$(CARGO)' sh scripts/fuzz.sh
