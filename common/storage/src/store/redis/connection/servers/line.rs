@@ -107,8 +107,8 @@ impl Cluster {
     ) -> Result<(), StoreError> {
         let node = self.master_of(slot).await?;
         let mut connection = node.shared(Lane::Short).await?;
-        let loaded = script.prepare_invoke().load_async(&mut connection).await;
-        node.settle(Lane::Short, doing, loaded.map(drop))
+        let script = script.prepare_invoke();
+        node.answer(Lane::Short, doing, script.load_async(&mut connection)).await.map(drop)
     }
 }
 
