@@ -3,8 +3,8 @@
 //!
 //! What was written is looked for on the line that waits, before it waits. So it does not matter which connection wrote
 //! it: if the server of this line has it, and its replicas have all that this server had at that moment, they have it too.
-//! Which replicas these are, the master says, and whoever promotes them: Sentinels, or the cluster. In a cluster each master
-//! has a waiter of its own.
+//! Which replicas these are, the master says, and also the Sentinels or the cluster that promote them. In a cluster each
+//! master has a waiter of its own.
 
 mod batch;
 mod disk;
@@ -46,7 +46,7 @@ pub(in crate::store::redis) struct Waiters {
 struct Replicas(Mutex<HashMap<Arc<str>, [usize; 2]>>);
 
 impl Replicas {
-    /// Notes the numbers of a master; `None` when it is none any more.
+    /// Notes the numbers of a master; `None` when it is no longer a master.
     fn note(&self, master: &Arc<str>, numbers: Option<[usize; 2]>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match numbers {

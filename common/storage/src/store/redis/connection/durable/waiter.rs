@@ -248,7 +248,7 @@ impl Waiter {
         if is_same && !*node.left().borrow() { Ok(()) } else { Err(Unconfirmed::NoLongerMaster) }
     }
 
-    /// The replicas that may be promoted, as whoever promotes them says.
+    /// The replicas that may be promoted, as the Sentinels or the cluster say.
     fn promotable(&self, node: &Node) -> Promotable {
         let mut promotable = Promotable::default();
         if let Some(cluster) = self.connector.cluster() {

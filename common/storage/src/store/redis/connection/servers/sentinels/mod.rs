@@ -90,7 +90,7 @@ impl Sentinels {
     /// The master.
     ///
     /// # Errors
-    /// No Sentinel names one, or the one that they name says that it is none, or does not answer.
+    /// No Sentinel names one, or the one that they name says that it is a replica, or does not answer.
     pub(in crate::store::redis) async fn master(self: &Arc<Self>) -> Result<Arc<Node>, StoreError> {
         let known = self.read().master.clone();
         match known {
@@ -150,7 +150,7 @@ impl Sentinels {
             (view.master.clone(), view.epoch)
         };
         if let Some(master) = known {
-            // A Sentinel that was cut off or restarted may know an older fail-over. If most say so, they were set up anew.
+            // A Sentinel that was cut off or restarted may know an older fail-over. If most say so, they were set up again.
             let is_old = said.epoch < epoch && answers.said.len() * 2 <= sentinels.len();
             if is_old || **master.address() == *said.master {
                 let mut view = self.write();
@@ -184,7 +184,7 @@ impl Sentinels {
         }
     }
 
-    /// The master says that it is none any more: nothing goes there until the Sentinels name a master.
+    /// The master says that it is a replica now: nothing goes there until the Sentinels name a master.
     fn lose(&self, master: &Arc<Node>) {
         let mut view = self.write();
         if view.master.as_ref().is_some_and(|known| Arc::ptr_eq(known, master)) {
