@@ -23,7 +23,7 @@ pub const USER: &str = "app";
 pub const RIGHTS: &str = "resetkeys resetchannels &+switch-master -@all +auth +ping +subscribe +unsubscribe \
                           +sentinel|get-master-addr-by-name +sentinel|master +sentinel|sentinels +sentinel|replicas";
 /// The password of the default user at Sentinels, by which they know each other.
-const OWN_PASSWORD: &str = "among-sentinels";
+pub const OWN_PASSWORD: &str = "among-sentinels";
 /// A server that does not answer for this long is taken for dead.
 const DOWN_AFTER_MS: &str = "1000";
 /// Sentinels wait some seconds before they turn an old master into a replica.
@@ -247,6 +247,8 @@ impl Sentinels {
 
     /// Cuts a server off from the Sentinels and the other servers. Clients keep their connections.
     pub fn cut_off(&self, server: usize) {
+        // A Sentinel whose user is refused goes on as the default user, which the tests use too.
+        self.servers[server].cli(&["ACL", "SETUSER", "default", "-ping", "-publish"]);
         for user in ["watch", "follow"] {
             self.servers[server].cli(&["ACL", "SETUSER", user, "off"]);
             self.servers[server].cli(&["CLIENT", "KILL", "USER", user]);
@@ -258,6 +260,7 @@ impl Sentinels {
         for user in ["watch", "follow"] {
             self.servers[server].cli(&["ACL", "SETUSER", user, "on"]);
         }
+        self.servers[server].cli(&["ACL", "SETUSER", "default", "+@all"]);
     }
 
     /// The connections of clients to a server, those of the tests left out.

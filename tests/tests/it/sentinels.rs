@@ -5,7 +5,7 @@ use tidemill_common::config::RedisConfig;
 use tidemill_common::store::Runs as _;
 use tidemill_common::store::redis::{RedisStore, StoreLimits};
 use tidemill_tests::cluster::Cluster;
-use tidemill_tests::sentinels::{NAME, PASSWORD, RIGHTS, SENTINEL_PASSWORD, Sentinels, USER};
+use tidemill_tests::sentinels::{NAME, OWN_PASSWORD, PASSWORD, RIGHTS, SENTINEL_PASSWORD, Sentinels, USER};
 use tidemill_tests::wait::{LONG, until};
 use tidemill_tests::workspace;
 
@@ -118,10 +118,10 @@ async fn doctor_works_through_sentinels_and_names_the_form_for_them() {
     assert_eq!(found["errors"], serde_json::json!([]), "{found}");
     assert!(found["warnings"].to_string().contains("min-replicas-to-write"), "{found}");
 
-    let url = format!("redis://{USER}:{SENTINEL_PASSWORD}@127.0.0.1:{}", redis.port_of(1));
+    let url = format!("redis://:{OWN_PASSWORD}@127.0.0.1:{}", redis.port_of(1));
     let (is_well, found) = doctor(&cluster, &["--redis-url", &url]).await;
-    // The user of the Sentinels may not ask for more; the default user would be told what it is.
-    assert!(!is_well, "{found}");
+    let said = found["errors"].to_string();
+    assert!(!is_well && said.contains("is a Sentinel") && said.contains("redis+sentinel://"), "{found}");
     redis.kill_sentinel(2);
     until("doctor to name the Sentinel", LONG, async || {
         let (_, found) = doctor(&cluster, &[]).await;
