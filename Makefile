@@ -156,8 +156,8 @@ faults: setup ## Run the fault tests, then a fault campaign: MINUTES=n or KILLS=
 	$(CARGO) test --workspace --locked --test faults
 	$(MAKE) --no-print-directory campaign
 
-failovers: setup ## Fail over under load, 200 times (FAILOVERS=n), and compare what clients were told with what is there
-	FAILOVERS=$(or $(FAILOVERS),200) $(CARGO) test --workspace --locked --test faults failovers -- --nocapture
+failovers: setup ## Fail over under load, 200 times (FAILOVERS=n) in each form (FAILOVERS_FORM=replicas|sentinel|cluster), and compare what clients were told with what is there
+	FAILOVERS=$(or $(FAILOVERS),200) $(CARGO) test --workspace --locked --test faults failovers -- --nocapture --test-threads=1
 
 campaign: setup ## Run only the fault campaign: real workflows under load, with faults that follow from a seed
 	$(CARGO) test --quiet --workspace --locked --test campaign

@@ -53,7 +53,7 @@ class Worker:
     ) -> None:
         """Makes a worker.
 
-        `redis` is the address (`redis://…`), `queues` are the queues that it serves besides those of `Worker.queue`
+        `redis` is the address (`redis://…`, `redis+sentinel://…`, `redis+cluster://…`), `queues` are the queues that it serves besides those of `Worker.queue`
         (`default` if neither this nor the settings name any), and `permits` is the most jobs at once. Each wins over
         `settings`, which are as for `Engine`. The worker serves health and metrics if the settings have
         `worker.listen`. `tidemill` is as for `Engine`. `threads` is the most functions that run at once besides

@@ -27,6 +27,7 @@ mod refund;
 mod registered_calls;
 mod restore;
 mod scheduler;
+mod sentinels;
 mod start;
 mod steps;
 mod upgrade;

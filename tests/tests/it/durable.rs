@@ -34,21 +34,21 @@ async fn follow(replica: &Redis, master: &Redis) {
     .await;
 }
 
-fn body(durability: &str) -> Json {
+pub(crate) fn body(durability: &str) -> Json {
     json!({"workflow": Flow::new("start -> end").text(), "inputs": {}, "durability": durability})
 }
 
-async fn submit(client: &Client, body: &Json, key: &str) -> HttpResponse {
+pub(crate) async fn submit(client: &Client, body: &Json, key: &str) -> HttpResponse {
     let request = client.request(Method::POST, "/api/v1/runs").header("content-type", "application/json");
     client.send(request.header("idempotency-key", key).body(body.to_string())).await
 }
 
-fn id(answer: &HttpResponse) -> String {
+pub(crate) fn id(answer: &HttpResponse) -> String {
     answer.body["id"].as_str().unwrap_or_else(|| panic!("no id: {}", answer.text)).to_string()
 }
 
 /// The answer for a write that may be lost; returns the id of its run.
-fn is_unknown(answer: &HttpResponse, part: &str) -> String {
+pub(crate) fn is_unknown(answer: &HttpResponse, part: &str) -> String {
     assert_eq!(answer.status, 503, "{}", answer.text);
     assert_eq!(answer.body["code"], "durability_unknown", "{}", answer.text);
     assert_eq!(answer.body["durability"], "unknown", "{}", answer.text);
@@ -58,7 +58,7 @@ fn is_unknown(answer: &HttpResponse, part: &str) -> String {
 }
 
 /// Whether a server has a run; the client may not know its shard.
-fn has(redis: &Redis, run: &str) -> bool {
+pub(crate) fn has(redis: &Redis, run: &str) -> bool {
     redis.cli(&["--scan", "--pattern", &format!("tm:*:run:{run}")]).contains(run)
 }
 
