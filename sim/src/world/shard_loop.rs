@@ -173,6 +173,7 @@ impl ShardLoop {
     }
 
     fn load_missing(&mut self, inputs: &[Input], shared: &mut Shared) {
+        let is_broken = self.owner.borrow().is_broken(shared.servers.life(self.shard));
         for id in batch::missing(inputs, &self.cache) {
             let start = batch::start_of(inputs, id);
             let made_of = start.as_ref().map(|(entry, _)| *entry);
@@ -191,6 +192,8 @@ impl ShardLoop {
                     None => self.cache.insert(run),
                 },
                 Err(LoadError::NoRun(_)) => {}
+                // A fail-over has lost what it read. Its next commit tells it so.
+                Err(_) if is_broken => {}
                 Err(error) => shared.watch.found("SIM-13", format!("a run cannot be loaded: {error}")),
             }
         }
