@@ -14,6 +14,7 @@ use tidemill_tests::wait::{LONG, until};
 use tidemill_tests::{llm, workspace};
 
 use super::doctor::doctor;
+use super::redis_cluster::is_well;
 use crate::store_contract::kept_by;
 
 const ASK: &str = include_str!("workflows/ask_twice.yml");
@@ -135,11 +136,11 @@ async fn ask(client: &Client) {
     assert_eq!(client.ended(&run).await["status"], "stopped");
 }
 
-async fn know(client: &Client) {
-    let made = client.post("/api/v1/knowledge", &json!({"id": "handbook", "name": "Handbook"})).await;
+async fn know(client: &Client, id: &str) {
+    let made = client.post("/api/v1/knowledge", &json!({"id": id, "name": "Handbook"})).await;
     assert_eq!(made.status, 201, "{}", made.text);
     let document = json!({"name": "leave.md", "text": "Leave: thirty days."});
-    let added = client.post("/api/v1/knowledge/handbook/documents", &document).await;
+    let added = client.post(&format!("/api/v1/knowledge/{id}/documents"), &document).await;
     assert_eq!(added.status, 202, "{}", added.text);
     let ended = client.ended(added.body["run"].as_str().expect("a run")).await;
     assert_eq!(ended["status"], "succeeded", "{ended:#}");
@@ -154,7 +155,7 @@ async fn a_fleet_with_the_documented_user_does_everything_and_is_refused_nothing
     let cluster = Cluster::around(redis, &[], Some(&model));
     let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
-    everything(&client).await;
+    everything(&client, "handbook").await;
     let (is_well, found) = doctor(&cluster, &[]).await;
     assert!(is_well, "{found}");
     for process in [&scheduler.process, &worker.process] {
@@ -164,7 +165,7 @@ async fn a_fleet_with_the_documented_user_does_everything_and_is_refused_nothing
 }
 
 /// Everything that a fleet does in these tests.
-async fn everything(client: &Client) {
+async fn everything(client: &Client, dataset: &str) {
     let flow = Flow::new("start -> llm -> answer")
         .prompt("llm", "{{#sys.query#}}")
         .answer("answer", "{{#llm.text#}}");
@@ -174,7 +175,7 @@ async fn everything(client: &Client) {
     assert_eq!(app.get("/v1/conversations?user=u1").await.status, 200);
     trigger(client).await;
     ask(client).await;
-    know(client).await;
+    know(client, dataset).await;
     assert_eq!(client.get("/api/v1/dead").await.status, 200);
     assert_eq!(client.get("/readyz").await.status, 200);
 }
@@ -190,7 +191,7 @@ async fn a_fleet_on_a_cluster_with_the_documented_user_is_refused_nothing() {
     let cluster = Cluster::start(&[("scheduler.shards", "6")], Some(&model)).await.at(&url);
     let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
-    everything(&client).await;
+    everything(&client, "before").await;
     // With a slot half moved, clients are sent after its keys, which needs a right of its own.
     let slot = servers.slot_of("{tm}:meta").await;
     let from = servers.owner_of(slot, 0).await;
@@ -203,9 +204,8 @@ async fn a_fleet_on_a_cluster_with_the_documented_user_is_refused_nothing() {
     }
     while servers.move_some(slot, from, to).await {}
     servers.end_move(slot, from, to).await;
-    everything(&client).await;
-    let (is_well, found) = doctor(&cluster, &[]).await;
-    assert!(is_well, "{found}");
+    everything(&client, "after").await;
+    is_well(&cluster).await;
     for process in [&scheduler.process, &worker.process] {
         assert!(!process.log_text().contains("NOPERM"), "{}", process.tail());
     }

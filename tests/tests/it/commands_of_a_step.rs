@@ -14,9 +14,8 @@ const NODES: usize = 20;
 /// Runs that are watched. Of each command the least number counts: now and then a worker is slow, and a commit has less.
 const RUNS: usize = 5;
 
-/// Scripts that steps call. The others come by the clock.
-const OF_STEPS: [&str; 6] =
-    ["create_run", "complete_jobs", "record_step", "begin_step", "load_run", "unknown"];
+/// Scripts that steps call. The others come by the clock, or read a run for a client.
+const OF_STEPS: [&str; 5] = ["create_run", "complete_jobs", "record_step", "begin_step", "unknown"];
 
 /// The commands on the keys of the shard, by name; of scripts by the script.
 type Counts = BTreeMap<String, usize>;
