@@ -1,4 +1,4 @@
-//! A Redis that is paused, as in each planned fail-over of `FAILOVER` and `CLUSTER FAILOVER`: versions before 8.2 crash when
+//! A Redis that is paused, as in each planned fail-over of `FAILOVER` and `CLUSTER FAILOVER`: some versions crash when
 //! `CLIENT UNBLOCK` meets a connection that waits for the end of the pause.
 
 use std::time::Duration;

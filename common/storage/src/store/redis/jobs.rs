@@ -367,9 +367,9 @@ impl Jobs for RedisStore {
     }
 }
 
-/// Adds the commands that end the wait of a connection. Redis before 8.2 crashes when it unblocks one that waits for the end of
-/// a pause, as in a planned fail-over. A transaction with a write waits for this end, too, so the write (of a key that nobody
-/// reads) has to be in one transaction with it.
+/// Adds the commands that end the wait of a connection. Redis (7.0.15 and others) crashes when it unblocks one that waits for
+/// the end of a pause, as in a planned fail-over. A transaction with a write waits for this end, too, so a write of a key that
+/// nobody reads has to be in one transaction with it.
 pub(super) fn wake(pipe: &mut Pipeline, unread: &str, connection: u64) {
     pipe.cmd("DEL").arg(unread).ignore();
     pipe.cmd("CLIENT").arg("UNBLOCK").arg(connection).arg("TIMEOUT").ignore();
