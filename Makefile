@@ -6,7 +6,7 @@ COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run test programs unit system faults-tests conformance-both conformance-python conformance-python-llm campaign-short lint plain-words one-build python-env python-tests python-lint wheel wheel-test fix check deep deny pure \
-	conformance faults failovers campaign clients clients-short recovery pressure sim fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
+	conformance conformance-cluster conformance-cluster-short campaign-cluster campaign-cluster-short faults failovers campaign clients clients-short recovery pressure sim plan fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 test: setup programs unit system ## Run all tests: units, stores, whole processes, faults, and the conformance cases that must pass
 	@echo '==> fault tests, conformance, a short campaign, two clients and the Python tests, in parallel: about three minutes'
-	@$(MAKE) --no-print-directory -j6 $(SYNC) faults-tests conformance-both conformance-python-llm campaign-short clients-short python-tests
+	@$(MAKE) --no-print-directory -j6 $(SYNC) faults-tests conformance-both conformance-python-llm conformance-cluster-short campaign-short campaign-cluster-short clients-short python-tests
 
 programs:
 	@echo '==> building programs and tests; the first build compiles about 420 crates and takes some minutes on two cores'
@@ -55,6 +55,13 @@ faults-tests:
 # evaluates otherwise), and in an embedded engine.
 conformance-both:
 	CONFORMANCE_VALUES=all CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
+
+# All cases on three masters with replicas: `make deep` runs them. `make test` runs some of each kind there.
+conformance-cluster: setup ## Run the conformance cases that must pass on a Redis Cluster
+	CONFORMANCE_REDIS=cluster CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
+
+conformance-cluster-short:
+	@CONFORMANCE_REDIS=cluster CONFORMANCE_ONLY=tests/conformance/cluster.txt $(CARGO) test --quiet --workspace --locked --test conformance
 
 # The cases with `llm` nodes in an embedded engine in Python, where a function in Python executes these nodes: half a minute.
 # All cases through Python take some minutes, so `make deep` runs them.
@@ -85,9 +92,15 @@ python-tests: python-env ## Run the tests of the Python package, its documentati
 campaign-short:
 	@SEED=2 ROUNDS=2 ROUND_SECONDS=15 $(MAKE) --no-print-directory campaign
 
+# One short round on a Redis Cluster.
+campaign-cluster-short:
+	@CAMPAIGN_REDIS=cluster SEED=2 ROUNDS=1 ROUND_SECONDS=15 $(MAKE) --no-print-directory campaign
+
 lint: plain-words one-build python-lint ## Check formatting, lints, documentation and wording
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@# `--all-targets` leaves out the programs that tests and drills start by themselves (`test = false`).
+	$(CARGO) clippy --workspace --test '*' --locked -- -D warnings
 	@# Documentation of modules is written for readers of the code, so it may link to private items.
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --workspace --no-deps --lib --locked
 	@sh scripts/compose-check.sh
@@ -114,6 +127,8 @@ deep: setup pure fuzz-check deny ## Run the slow checks: the pure crates alone, 
 	$(MAKE) --no-print-directory sim
 	$(MAKE) --no-print-directory pressure
 	$(MAKE) --no-print-directory campaign
+	$(MAKE) --no-print-directory campaign-cluster
+	$(MAKE) --no-print-directory conformance-cluster
 	$(MAKE) --no-print-directory recovery RECOVERY_KILLS=5
 	$(MAKE) --no-print-directory failovers
 	$(MAKE) --no-print-directory clients
@@ -147,6 +162,9 @@ failovers: setup ## Fail over under load, 200 times (FAILOVERS=n) in each form (
 campaign: setup ## Run only the fault campaign: real workflows under load, with faults that follow from a seed
 	$(CARGO) test --quiet --workspace --locked --test campaign
 
+campaign-cluster: setup ## Run the fault campaign on a Redis Cluster: slots move, masters die, servers join and leave
+	CAMPAIGN_REDIS=cluster $(CARGO) test --quiet --workspace --locked --test campaign
+
 clients: ## Run clients of Dify's service API from PyPI and npm, and a browser, against a fleet: CLIENTS="name …" (tests/README.md)
 	@sh scripts/setup.sh clients
 	$(CARGO) test --quiet --workspace --locked --test clients
@@ -167,6 +185,14 @@ SEEDS ?= 10000
 sim: ## Simulate fleets with faults: SEEDS=n stories, or one story with its last lines: SEED=n (WITHOUT=guard)
 	$(CARGO) build --workspace --locked --bin tidemill-sim
 	"$${CARGO_TARGET_DIR:-target}/debug/tidemill-sim" $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(WITHOUT),--without $(WITHOUT))
+
+plan: WORKERS ?= 1000
+plan: SHARDS ?= 64
+plan: SCHEDULERS ?= 10
+plan: MASTERS ?= 3
+plan: ## Print what an idle fleet costs, computed and simulated: WORKERS=n SHARDS=n SCHEDULERS=n MASTERS=n (of a cluster)
+	$(CARGO) build --workspace --locked --bin tidemill-sim
+	"$${CARGO_TARGET_DIR:-target}/debug/tidemill-sim" --plan $(WORKERS) $(SHARDS) $(SCHEDULERS) $(MASTERS)
 
 fuzz: ## Test every parser with random input, one minute each: FUZZ_SECONDS=n, ONLY="dsl_import …" (fuzz/README.md)
 	@CARGO='$(CARGO)' sh scripts/fuzz.sh

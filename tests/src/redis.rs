@@ -120,6 +120,12 @@ impl Redis {
         }
     }
 
+    /// Makes it tell clients of its cluster another port, also after it was started again.
+    pub async fn announce(&mut self, port: u16) {
+        self.ask::<()>(&["CONFIG", "SET", "cluster-announce-port", &port.to_string()]).await;
+        self.always.extend(["--cluster-announce-port".into(), port.to_string()]);
+    }
+
     /// Its process.
     pub const fn process(&mut self) -> &mut Process {
         &mut self.process

@@ -19,7 +19,7 @@ use crate::output::{json, text};
 /// The time between two looks at a fleet in which something waits.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 /// A worker counts as alive for so many of its leases after its last announcement, as other workers see it.
-const WORKER_LEASES: u32 = 3;
+pub(super) const WORKER_LEASES: u32 = 3;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {

@@ -21,6 +21,7 @@ mod keys;
 mod knowledge;
 mod migrate;
 mod mock_llm;
+mod namespace;
 mod pairs;
 mod profiles;
 mod providers;
@@ -93,6 +94,8 @@ enum Verb {
     Shards(shards::Arguments),
     /// Find what could lose runs or keeps them from moving: Redis, schedulers, workers, queues
     Doctor(doctor::Arguments),
+    /// Copy everything to another Redis or to a cluster, while no process runs
+    Namespace(namespace::Arguments),
     /// Write a run that has not ended as one document (a snapshot)
     Export(export::Arguments),
     /// Continue from a snapshot as a new run; prints its id
@@ -168,6 +171,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Queues(common) => fleet::queues(&common, console).await,
         Verb::Shards(arguments) => shards::perform(&arguments, console).await,
         Verb::Doctor(arguments) => doctor::perform(&arguments, console).await,
+        Verb::Namespace(arguments) => namespace::perform(&arguments, console).await,
         Verb::Export(arguments) => export::perform(&arguments, console).await,
         Verb::Import(arguments) => import::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,

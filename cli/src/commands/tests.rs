@@ -39,7 +39,7 @@ fn the_table_of_commands_is_consistent() {
 
 #[test]
 fn arguments_are_accepted_as_users_write_them() {
-    let fine: [&[&str]; 31] = [
+    let fine: [&[&str]; 32] = [
         &["check", "a.yml", "b.yml", "--json"],
         &["dev"],
         &["dev", "--mock-llm", "a.yml", "b.yml", "--workers", "3", "--listen", "127.0.0.1:0"],
@@ -57,6 +57,17 @@ fn arguments_are_accepted_as_users_write_them() {
         &["pause", "r1", "--reason", "look", "--once", "k", "--url", "http://h", "--key", "admin"],
         &["resume", "r1", "--once", "k"],
         &["set", "r1", "a.x=1", "conversation.mood=glad"],
+        &[
+            "namespace",
+            "copy",
+            "--from",
+            "redis://h",
+            "--to",
+            "redis+cluster://i,j",
+            "--namespace-to",
+            "n",
+            "--again",
+        ],
         &["answer", "r1"],
         &["answer", "r1", "--action", "yes", "--input", "note=ok", "-i", "tone=warm", "--by", "ann"],
         &["answer", "r1", "p", "--action", "yes"],

@@ -104,15 +104,13 @@ impl RedisCluster {
     }
 
     /// Puts a proxy before each server, and makes the servers tell clients its port. Between themselves they have other
-    /// ports, so they still see each other when a proxy is closed.
+    /// ports, so they still see each other when a proxy is closed. Only their replicas follow them through it.
     ///
     /// # Panics
     /// When the servers do not all hear of the ports.
     pub async fn put_proxies(&mut self) {
         for at in 0..self.servers.len() {
-            let proxy = Proxy::start(self.servers[at].port()).await;
-            self.ask::<()>(at, &["CONFIG", "SET", "cluster-announce-port", &proxy.port().to_string()]).await;
-            self.proxies.push(proxy);
+            self.put_proxy(at).await;
         }
         until("the servers to know all ports", LONG, async || {
             for at in 0..self.servers.len() {
@@ -125,6 +123,17 @@ impl RedisCluster {
         })
         .await;
         self.is_whole().await;
+    }
+
+    async fn put_proxy(&mut self, at: usize) {
+        let proxy = Proxy::start(self.servers[at].port()).await;
+        self.servers[at].announce(proxy.port()).await;
+        self.proxies.push(proxy);
+    }
+
+    /// The proxy before a server.
+    pub fn proxy(&self, at: usize) -> &Proxy {
+        &self.proxies[at]
     }
 
     /// Lets no client reach a server.
@@ -150,6 +159,9 @@ impl RedisCluster {
     pub async fn add(&mut self) -> usize {
         self.servers.push(Redis::start_for_cluster(NODE_TIMEOUT_MS).await);
         let new = self.servers.len() - 1;
+        if !self.proxies.is_empty() {
+            self.put_proxy(new).await;
+        }
         self.meet(new, 0).await;
         self.all_know(self.servers.len()).await;
         self.is_whole().await;
@@ -170,15 +182,19 @@ impl RedisCluster {
             .await;
         }
         drop(self.servers.pop());
+        self.proxies.truncate(self.servers.len());
     }
 
     /// The running replicas of a server.
     pub async fn replicas_of(&self, master: usize) -> Vec<usize> {
-        let port = format!("master_port:{}", self.servers[master].port());
+        let port = |port: u16| format!("master_port:{port}");
+        let by_proxy = self.proxies.get(master).map(|proxy| port(proxy.port()));
+        let ports = [Some(port(self.servers[master].port())), by_proxy];
+        let is_it = |line: &str| ports.iter().flatten().any(|port| *port == line.trim_end());
         let mut replicas = Vec::new();
         for at in 0..self.servers.len() {
             let info = self.try_ask::<String>(at, &["INFO", "replication"]).await.unwrap_or_default();
-            if info.lines().any(|line| line.trim_end() == port) {
+            if info.lines().any(is_it) {
                 replicas.push(at);
             }
         }

@@ -142,7 +142,8 @@ pub(crate) async fn look_back(patient: &Patient, workflows: &[Workflow], stories
 /// When a run does not end.
 pub(crate) async fn references(workflows: &[Workflow]) -> Vec<Reference> {
     let model = Model::start().await;
-    let fleet = Fleet::start(&crate::round::SETTINGS, &model.running, [1, 2], false, &mut Dice::new(0)).await;
+    let fleet =
+        Fleet::start(&crate::round::SETTINGS, &model.running, [1, 2], false, &mut Dice::new(0), None).await;
     let patient = Patient::new(fleet.schedulers());
     let mut references = Vec::new();
     for (at, workflow) in workflows.iter().enumerate() {

@@ -48,10 +48,7 @@ async fn main() -> ExitCode {
         if !outcome.violations.is_empty() {
             violations += outcome.violations.len();
             println!("  logs of this round: {}", outcome.logs.display());
-            println!(
-                "  again: SEED={seed} ROUNDS=1 ROUND_SECONDS={} make campaign",
-                settings.round.as_secs()
-            );
+            println!("  again: {}", settings.again(seed));
         }
         total.add(outcome);
     }

@@ -105,7 +105,12 @@ pub(crate) async fn play(
     let model = Model::start().await;
     // Runs of an earlier round have the same tags.
     drop(outside.take());
-    let servers = if settings.on_cluster { Some(RedisCluster::start().await) } else { None };
+    let mut servers = None;
+    if settings.on_cluster {
+        let mut cluster = RedisCluster::start().await;
+        cluster.put_proxies().await;
+        servers = Some(cluster);
+    }
     let mut own = SETTINGS.to_vec();
     if servers.is_some() {
         // So that each master has some.

@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     pub(crate) runs: usize,
     /// `FAULTS`: only these faults, by name, separated by commas.
     pub(crate) only: Vec<String>,
-    /// `REDIS`: `cluster` plays on a Redis Cluster, with faults of its servers instead of those of one Redis.
+    /// `CAMPAIGN_REDIS`: `cluster` plays on a Redis Cluster, with faults of its servers instead of those of one Redis.
     pub(crate) on_cluster: bool,
     /// `ROUNDS`, `KILLS`, `MINUTES`: the campaign ends after this many rounds, killed processes or minutes.
     rounds: Option<u64>,
@@ -50,7 +50,7 @@ impl Settings {
             only: text("FAULTS")
                 .map(|names| names.split(',').map(str::to_string).collect())
                 .unwrap_or_default(),
-            on_cluster: text("REDIS").is_some_and(|wanted| wanted == "cluster"),
+            on_cluster: text("CAMPAIGN_REDIS").is_some_and(|wanted| wanted == "cluster"),
             rounds: number("ROUNDS"),
             kills: number("KILLS"),
             minutes: number("MINUTES"),
@@ -75,7 +75,14 @@ impl Settings {
             (_, Some(kills), _) => format!("{kills} kills"),
             (_, _, minutes) => format!("{} minutes", minutes.unwrap_or(MINUTES)),
         };
-        format!("{until}, rounds of {} s, {} runs in flight", self.round.as_secs(), self.runs)
+        let place = if self.on_cluster { " on a Redis Cluster" } else { "" };
+        format!("{until}, rounds of {} s, {} runs in flight{place}", self.round.as_secs(), self.runs)
+    }
+
+    /// The command that repeats a round.
+    pub(crate) fn again(&self, seed: u64) -> String {
+        let place = if self.on_cluster { "CAMPAIGN_REDIS=cluster " } else { "" };
+        format!("{place}SEED={seed} ROUNDS=1 ROUND_SECONDS={} make campaign", self.round.as_secs())
     }
 }
 

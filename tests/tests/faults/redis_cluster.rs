@@ -1,6 +1,7 @@
 //! Redis Clusters that lose servers while runs go on: a master dies or hangs and its replica takes over, a master without a
 //! replica stops its own shards only, servers are added and removed, and processes are cut off from a master.
 
+use std::process::Command;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -11,8 +12,10 @@ use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
 use tidemill_tests::llm;
 use tidemill_tests::patient::Patient;
+use tidemill_tests::process::Process;
 use tidemill_tests::redis_cluster::RedisCluster;
 use tidemill_tests::wait::{LONG, until};
+use tidemill_tests::workspace;
 
 use super::{QUICK, chat};
 
@@ -26,7 +29,7 @@ struct Fleet {
     redis: RedisCluster,
     schedulers: [Scheduler; 2],
     _workers: [Worker; 2],
-    _cluster: Cluster,
+    cluster: Cluster,
     text: String,
     _model: Running,
 }
@@ -45,7 +48,7 @@ impl Fleet {
         let cluster = Cluster::start(&settings, Some(&model)).await.at(&redis.url());
         let schedulers = [cluster.scheduler().await, cluster.scheduler().await];
         let workers = [cluster.worker().await, cluster.worker().await];
-        Self { redis, schedulers, _workers: workers, _cluster: cluster, text: pieces.concat(), _model: model }
+        Self { redis, schedulers, _workers: workers, cluster, text: pieces.concat(), _model: model }
     }
 
     fn patient(&self) -> Patient {
@@ -181,6 +184,56 @@ async fn a_master_without_a_replica_that_is_down_stops_its_own_shards_only() {
     fleet.redis.servers[replica].restart().await;
     fleet.redis.is_whole().await;
     fleet.all_end(&waiting).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_go_on_when_all_servers_that_they_were_told_of_are_gone() {
+    let mut fleet = Fleet::start().await;
+    let runs = fleet.begun(6).await;
+    // The two servers in `redis.url`, one after the other: the rest has to be a majority each time.
+    for named in [0, 2] {
+        let replica = fleet.redis.replica_of(named);
+        fleet.redis.servers[named].kill();
+        fleet.redis.is_master(replica).await;
+        fleet.redis.is_whole().await;
+        if named == 0 {
+            // A process that starts now finds the others through the second one.
+            fleet.cluster.worker().await;
+        }
+    }
+    fleet.all_end(&runs).await;
+    let runs = fleet.begun(6).await;
+    fleet.all_end(&runs).await;
+}
+
+/// Runs the commands of the page that move slots or promote a replica: those with this word.
+async fn drill(redis: &RedisCluster, word: &str) {
+    let page = std::fs::read_to_string(workspace().join("docs/operations.md")).expect("the page");
+    let mut blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let block = blocks.find(|block| block.contains(word)).expect("the page has it");
+    let port = redis.servers[0].port().to_string();
+    let script = block.replace("HOST=10.0.0.1\nPORT=6379", &format!("set -eu\nHOST=127.0.0.1\nPORT={port}"));
+    assert_ne!(script, block, "it names a server");
+    let folder = tempfile::tempdir().expect("there is room for a temporary folder");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(folder.path());
+    let mut process = Process::spawn("the drill", command, folder.path().join("drill.log"));
+    let end = process.ended(END_MAX).await;
+    assert!(end.success(), "{}", process.log_text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_drills_of_the_page_hold_while_runs_go_on() {
+    let fleet = Fleet::start().await;
+    let runs = fleet.begun(12).await;
+    let before = fleet.redis.masters().await;
+    drill(&fleet.redis, "CLUSTER FAILOVER").await;
+    fleet.redis.is_whole().await;
+    assert_ne!(fleet.redis.masters().await, before, "a replica was promoted");
+    fleet.all_end(&runs).await;
+    let runs = fleet.begun(12).await;
+    drill(&fleet.redis, "--cluster reshard").await;
+    fleet.all_end(&runs).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

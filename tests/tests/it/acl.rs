@@ -9,6 +9,7 @@ use tidemill_tests::client::Client;
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::flow::Flow;
 use tidemill_tests::redis::Redis;
+use tidemill_tests::redis_cluster::RedisCluster;
 use tidemill_tests::wait::{LONG, until};
 use tidemill_tests::{llm, workspace};
 
@@ -18,13 +19,20 @@ use crate::store_contract::kept_by;
 const ASK: &str = include_str!("workflows/ask_twice.yml");
 const NAME: &str = "tidemill";
 
-/// The words of the documented command that makes the user.
+/// The words of the documented command that makes the user on one server.
 fn documented() -> Vec<&'static str> {
+    documented_for(false)
+}
+
+/// The same on one server, or on each server of a cluster.
+fn documented_for(cluster: bool) -> Vec<&'static str> {
     static PAGE: OnceLock<String> = OnceLock::new();
     let path = workspace().join("docs/operations.md");
     let page = PAGE.get_or_init(|| std::fs::read_to_string(path).expect("the page"));
-    let line = page.lines().find(|line| line.starts_with(&format!("ACL SETUSER {NAME} ")));
-    line.expect("the page has the command").split(' ').collect()
+    let is_it = |line: &&str| {
+        line.starts_with(&format!("ACL SETUSER {NAME} ")) && line.contains("~{tm}:*") == cluster
+    };
+    page.lines().find(is_it).expect("the page has the command").split(' ').collect()
 }
 
 fn password() -> &'static str {
@@ -146,6 +154,17 @@ async fn a_fleet_with_the_documented_user_does_everything_and_is_refused_nothing
     let cluster = Cluster::around(redis, &[], Some(&model));
     let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
+    everything(&client).await;
+    let (is_well, found) = doctor(&cluster, &[]).await;
+    assert!(is_well, "{found}");
+    for process in [&scheduler.process, &worker.process] {
+        assert!(!process.log_text().contains("NOPERM"), "{}", process.tail());
+    }
+    assert_eq!(refused(&cluster.redis), Vec::<String>::new());
+}
+
+/// Everything that a fleet does in these tests.
+async fn everything(client: &Client) {
     let flow = Flow::new("start -> llm -> answer")
         .prompt("llm", "{{#sys.query#}}")
         .answer("answer", "{{#llm.text#}}");
@@ -153,17 +172,46 @@ async fn a_fleet_with_the_documented_user_does_everything_and_is_refused_nothing
     let first = chat(&app, "one", "").await;
     chat(&app, "two", first["conversation_id"].as_str().expect("an id")).await;
     assert_eq!(app.get("/v1/conversations?user=u1").await.status, 200);
-    trigger(&client).await;
-    ask(&client).await;
-    know(&client).await;
+    trigger(client).await;
+    ask(client).await;
+    know(client).await;
     assert_eq!(client.get("/api/v1/dead").await.status, 200);
     assert_eq!(client.get("/readyz").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_on_a_cluster_with_the_documented_user_is_refused_nothing() {
+    let servers = RedisCluster::start().await;
+    for server in &servers.servers {
+        server.cli(&documented_for(true));
+    }
+    let url = servers.url().replace("://", &format!("://{NAME}:{}@", password()));
+    let model = llm::rules(json!([{"match": {}, "chunks": ["an ", "answer"]}])).await;
+    let cluster = Cluster::start(&[("scheduler.shards", "6")], Some(&model)).await.at(&url);
+    let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    everything(&client).await;
+    // With a slot half moved, clients are sent after its keys, which needs a right of its own.
+    let slot = servers.slot_of("{tm}:meta").await;
+    let from = servers.owner_of(slot, 0).await;
+    let to = (from + 1) % 3;
+    servers.begin_move(slot, from, to).await;
+    servers.move_some(slot, from, to).await;
+    // Some of the requests may have to wait until the move is over; none is refused for its rights.
+    for path in ["/api/v1/apps", "/api/v1/triggers", "/api/v1/shards", "/readyz"] {
+        client.get(path).await;
+    }
+    while servers.move_some(slot, from, to).await {}
+    servers.end_move(slot, from, to).await;
+    everything(&client).await;
     let (is_well, found) = doctor(&cluster, &[]).await;
     assert!(is_well, "{found}");
     for process in [&scheduler.process, &worker.process] {
         assert!(!process.log_text().contains("NOPERM"), "{}", process.tail());
     }
-    assert_eq!(refused(&cluster.redis), Vec::<String>::new());
+    for server in &servers.servers {
+        assert_eq!(refused(server), Vec::<String>::new());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

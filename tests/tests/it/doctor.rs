@@ -109,7 +109,8 @@ async fn a_replica_and_a_cluster_node_are_named_as_such_by_doctor_and_by_every_p
     let master = cluster.redis.port().to_string();
     let replica = Redis::start_as(&["--replicaof", "127.0.0.1", &master]).await;
     let node = Redis::start_as(&["--cluster-enabled", "yes"]).await;
-    for (redis, part) in [(&replica, "is a replica of 127.0.0.1"), (&node, "is a node of a Redis Cluster")] {
+    for (redis, part) in [(&replica, "is a replica of 127.0.0.1"), (&node, "is a server of a Redis Cluster")]
+    {
         let (is_well, found) = doctor(&cluster, &["--redis-url", &redis.url()]).await;
         assert!(!is_well && says(&found, "errors", part), "{found}");
         for program in ["tidemill-scheduler", "tidemill-worker"] {

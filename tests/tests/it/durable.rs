@@ -130,7 +130,8 @@ async fn a_replica_that_is_away_for_long_is_not_waited_for() {
         if answer.status < 300 { Ok(()) } else { Err(answer.text) }
     })
     .await;
-    let line = scheduler.process.wait_for_log("a replica of Redis is away").await;
+    let said = "a replica of Redis is away; durability replicated does not wait for it any more";
+    let line = scheduler.process.wait_for_log(said).await;
     assert_eq!(line["replica"], format!("127.0.0.1:{}", away.port()), "{line}");
 }
 

@@ -1,8 +1,13 @@
 //! Tidemill on a Redis Cluster: the store keeps its contract, runs of several kinds end well and are followed, slots move
 //! while runs go on, and doctor looks at every master.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 use tidemill_common::config::RedisConfig;
+use tidemill_common::store::redis::scripts::SCRIPTS;
+use tidemill_common::store::redis::{RedisStore, StoreLimits};
+use tidemill_common::store::{Runs, Shards};
 use tidemill_mock_llm::Running;
 use tidemill_tests::check::answered;
 use tidemill_tests::client::Client;
@@ -47,7 +52,7 @@ fn chat() -> Flow {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_keeps_the_contract_of_every_store() {
+async fn a_cluster_keeps_the_contract_of_every_store_and_runs_every_script_in_one_slot() {
     let redis = RedisCluster::start().await;
     kept_by(|namespace| RedisConfig {
         url: redis.url().into(),
@@ -55,6 +60,25 @@ async fn a_cluster_keeps_the_contract_of_every_store() {
         ..RedisConfig::default()
     })
     .await;
+
+    // A script is loaded where it is first called, so each of these was called. A cluster refuses keys of several slots, and
+    // counts that.
+    let masters = redis.masters().await;
+    let (mut never, mut refused) = (Vec::new(), Vec::new());
+    for script in SCRIPTS {
+        let hash = redis::Script::new(script.source).get_hash().to_string();
+        let mut is_known = false;
+        for master in &masters {
+            is_known |= redis.ask::<Vec<bool>>(*master, &["SCRIPT", "EXISTS", &hash]).await == [true];
+        }
+        never.extend((!is_known).then_some(script.name));
+    }
+    assert_eq!(never, Vec::<&str>::new(), "no case of the contract calls these scripts");
+    for master in masters {
+        let errors: String = redis.ask(master, &["INFO", "errorstats"]).await;
+        refused.extend(errors.lines().filter(|line| line.contains("CROSSSLOT")).map(str::to_string));
+    }
+    assert_eq!(refused, Vec::<String>::new(), "requests with keys of several slots");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,6 +199,12 @@ async fn doctor_looks_at_every_master_and_says_which_address_is_wanted() {
     let (is_well, found) = doctor(&fleet.cluster, &[]).await;
     assert!(!is_well && found["errors"].to_string().contains("Redis is full"), "{found}");
 
+    fleet.redis.ask::<()>(2, &["CONFIG", "SET", "maxmemory", "0"]).await;
+    fleet.redis.ask::<()>(1, &["CONFIG", "SET", "cluster-require-full-coverage", "yes"]).await;
+    let (is_well, found) = doctor(&fleet.cluster, &[]).await;
+    let named = format!("{}: cluster-require-full-coverage is yes", fleet.redis.address(1));
+    assert!(!is_well && found["warnings"].to_string().contains(&named), "{found}");
+
     let one = format!("redis://{}", fleet.redis.address(0));
     let (is_well, found) = doctor(&fleet.cluster, &["--redis-url", &one]).await;
     assert!(!is_well && found["errors"].to_string().contains("redis+cluster://"), "{found}");
@@ -182,4 +212,51 @@ async fn doctor_looks_at_every_master_and_says_which_address_is_wanted() {
     let cluster = format!("redis+cluster://127.0.0.1:{}", alone.port());
     let (is_well, found) = doctor(&fleet.cluster, &["--redis-url", &cluster]).await;
     assert!(!is_well && found["errors"].to_string().contains("not part of a cluster"), "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_with_one_shard_on_three_masters_starts_and_doctor_looks_at_all_of_them() {
+    let model = llm::rules(json!([{"match": {}, "reply": "hello"}])).await;
+    let redis = RedisCluster::start().await;
+    let cluster = Cluster::start(&[("scheduler.shards", "1")], Some(&model)).await.at(&redis.url());
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    let (_, app) = client.register(&chat()).await;
+    let answer = app.post("/v1/chat-messages", &message("hi", "", "blocking")).await;
+    assert_eq!((answer.status, &answer.body["answer"]), (200, &json!("hello")), "{}", answer.text);
+    assert_eq!(client.get("/readyz").await.status, 200);
+    let (is_well, found) = doctor(&cluster, &[]).await;
+    assert!(is_well, "{found}");
+
+    let mut used = Vec::new();
+    for key in ["{tm}:meta", "tm:{0}:fence"] {
+        used.push(redis.owner_of(redis.slot_of(key).await, 0).await);
+    }
+    let unused = (0..3).find(|master| !used.contains(master)).expect("two keys are on two masters at most");
+    redis.ask::<()>(unused, &["CONFIG", "SET", "maxmemory", "1"]).await;
+    let (is_well, found) = doctor(&cluster, &[]).await;
+    assert!(!is_well && found["errors"].to_string().contains("a write was refused"), "{found}");
+    assert_eq!(client.get("/readyz").await.status, 200, "no run needs that master");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_follow_a_slot_that_is_half_moved_to_a_server_that_knows_no_script() {
+    let mut redis = RedisCluster::start().await;
+    let config = RedisConfig { url: redis.url().into(), namespace: "half".into(), ..RedisConfig::default() };
+    let store = RedisStore::new(&config, StoreLimits::default()).expect("an address");
+    let lease = Duration::from_secs(60);
+    // Both keys of the script exist then.
+    Shards::announce_scheduler(&*store, "s-1", lease).await.expect("it is announced");
+    let shards = Runs::meta(&*store).await.expect("the namespace is made").shards;
+    let new = redis.add().await;
+    let slot = redis.slot_of("{half}:meta").await;
+    let from = redis.owner_of(slot, 0).await;
+    redis.begin_move(slot, from, new).await;
+    while redis.move_some(slot, from, new).await {}
+    let live = Shards::announce_scheduler(&*store, "s-2", lease).await.expect("the call follows its keys");
+    assert_eq!(live, ["s-1", "s-2"]);
+    assert_eq!(Runs::meta(&*store).await.expect("it is there").shards, shards);
+    redis.end_move(slot, from, new).await;
+    let live = Shards::announce_scheduler(&*store, "s-3", lease).await.expect("the slot has moved");
+    assert_eq!(live, ["s-1", "s-2", "s-3"]);
 }

@@ -18,6 +18,8 @@ pub enum Outage {
     Disk,
     /// It reads its files after a start, or waits for its master.
     Loading,
+    /// The slot of the request has no master in the cluster.
+    NoMaster,
     /// A script blocks it.
     Busy,
     /// It does not accept this process's user or password, or the user has too few rights.
@@ -39,7 +41,7 @@ const ANSWERS: [(&str, Outage); 10] = [
     ("LOADING", Outage::Loading),
     ("MASTERDOWN", Outage::Loading),
     ("BUSY", Outage::Busy),
-    ("CLUSTERDOWN", Outage::Loading),
+    ("CLUSTERDOWN", Outage::NoMaster),
 ];
 
 impl Outage {
@@ -74,6 +76,9 @@ impl Outage {
                 "the store takes no writes: Redis cannot write its files; check whether its disk is full"
             }
             Self::Loading => "the store is not ready: Redis is loading its data",
+            Self::NoMaster => {
+                "the store is not ready: a part of the Redis Cluster has no master, or most of its masters are gone"
+            }
             Self::Busy => "the store is busy: a script blocks Redis",
             Self::Denied => {
                 "the store refuses this process: check the user, the password and its ACL in redis.url (of Sentinels: \
@@ -118,6 +123,7 @@ mod tests {
             (refused("there is no master at the moment: …"), Outage::FailingOver, "failing over"),
             (refused("MISCONF Errors writing to the AOF file"), Outage::Disk, "disk"),
             (refused("LOADING Redis is loading the dataset in memory"), Outage::Loading, "loading"),
+            (refused("CLUSTERDOWN Hash slot not served"), Outage::NoMaster, "no master"),
             (refused("BUSY Redis is busy running a script."), Outage::Busy, "script"),
             (refused("other processes change the same document"), Outage::Refused, "for now"),
             (denied, Outage::Denied, "password"),

@@ -3,7 +3,9 @@
 
 mod client_kill;
 mod client_pause;
+mod cluster_cut;
 mod cluster_master;
+mod cluster_mishap;
 mod cluster_server;
 mod cluster_slot;
 mod freeze;
@@ -102,6 +104,8 @@ pub(crate) const FAULTS: &[&dyn Fault] = &[
     &cluster_master::ClusterMaster { freezes: true },
     &cluster_slot::ClusterSlot,
     &cluster_server::ClusterServer,
+    &cluster_cut::ClusterCut,
+    &cluster_mishap::ClusterMishap,
 ];
 
 /// Draws one of these faults by their weights.

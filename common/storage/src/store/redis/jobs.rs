@@ -47,7 +47,7 @@ impl Jobs for RedisStore {
     }
 
     async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError> {
-        Ok(self.announce(&self.keys.workers(), consumer, ttl).await?.len())
+        self.announce(&self.keys.workers(), consumer, ttl, "count").await
     }
 
     async fn retire_worker(&self, consumer: &str) -> Result<(), StoreError> {

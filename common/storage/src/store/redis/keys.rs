@@ -17,6 +17,56 @@ pub const GROUP: &str = "workers";
 /// The beginnings of keys of the namespace that have a hash tag of their own.
 const OWN_TAGS: [&str; 4] = ["limit:", "uploads:", "knowledge:", "annotations:"];
 
+/// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
+/// namespace's.
+const FAMILIES: [&str; 30] = [
+    "meta",
+    "schedulers",
+    "workers",
+    "worker",
+    "queues",
+    "cleared",
+    "knowing",
+    "app",
+    "apps",
+    "end_user",
+    "key",
+    "keys",
+    "budgets",
+    "trigger",
+    "triggers",
+    "provider",
+    "providers",
+    "profile",
+    "profiles",
+    "library",
+    "libraries",
+    "call",
+    "calls",
+    "service",
+    "services",
+    "datasource",
+    "datasources",
+    "knowledge",
+    "knowledge-tags",
+    "probe",
+];
+/// Those of them that are about living processes.
+const OF_PROCESSES: [&str; 5] = ["schedulers", "workers", "worker", "knowing", "probe"];
+/// The same of a shard.
+const OF_PROCESSES_IN_SHARDS: [&str; 2] = ["owner", "probe"];
+
+/// What a copy of a namespace does with a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum InCopy {
+    /// It is copied under this name.
+    As(String),
+    /// It is about a living process, so it is not copied.
+    Left,
+    /// It belongs to no namespace of this name.
+    Foreign,
+}
+
 /// Builds the keys of one namespace.
 #[derive(Debug, Clone)]
 pub struct Keys {
@@ -34,6 +84,10 @@ impl Keys {
     pub fn on_cluster(namespace: &str) -> Self {
         Self { namespace: namespace.to_string(), common: format!("{{{namespace}}}") }
     }
+    /// Its name.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
     /// The text that decides the slot of a key on a cluster: its hash tag. A key without one belongs to the namespace,
     /// and has the namespace's tag on a cluster.
     pub fn tag_of<'a>(&'a self, key: &'a str) -> &'a str {
@@ -47,6 +101,7 @@ impl Keys {
         rest.and_then(own).unwrap_or(&self.namespace)
     }
     fn global(&self, rest: &str) -> String {
+        debug_assert!(FAMILIES.contains(&first_word(rest)), "{rest} is missing in FAMILIES");
         format!("{}:{rest}", self.common)
     }
     /// A key of the namespace whose name has its own hash tag.
@@ -255,12 +310,33 @@ impl Keys {
         let (shard, queue) = key.strip_prefix(&self.namespace)?.strip_prefix(":{")?.split_once("}:jobs:")?;
         Some((ShardId(shard.parse().ok()?), queue))
     }
-    /// The beginning of a pattern of keys of all shards. A namespace may have characters with a meaning in patterns.
+    /// The beginning of a pattern of keys of all shards.
     fn glob(&self) -> String {
-        let special = |c| matches!(c, '*' | '?' | '[' | ']' | '\\');
-        let escaped = |c| if special(c) { vec!['\\', c] } else { vec![c] };
-        let namespace: String = self.namespace.chars().flat_map(escaped).collect();
-        format!("{namespace}:{{*}}")
+        format!("{}:{{*}}", escaped(&self.namespace))
+    }
+    /// Patterns that all keys of the namespace fit. So may keys of others, such as `tm:x`.
+    pub(super) fn everything(&self) -> Vec<String> {
+        let mut beginnings = vec![&self.namespace, &self.common];
+        beginnings.dedup();
+        beginnings.into_iter().map(|begin| format!("{}:*", escaped(begin))).collect()
+    }
+    /// What a copy of the namespace to `to` does with a key that fits [`Self::everything`].
+    pub(super) fn in_copy(&self, key: &str, to: &Self) -> InCopy {
+        let after = |begin: &str| key.strip_prefix(begin)?.strip_prefix(':');
+        let has_tag = |rest: &&str| {
+            let of_family = OWN_TAGS.iter().find_map(|family| rest.strip_prefix(family));
+            of_family.unwrap_or(rest).starts_with('{')
+        };
+        if let Some(rest) = after(&self.namespace).filter(has_tag) {
+            let of_shard = rest.strip_prefix('{').and_then(|rest| Some(rest.split_once("}:")?.1));
+            let is_left = of_shard.is_some_and(|part| OF_PROCESSES_IN_SHARDS.contains(&part));
+            return if is_left { InCopy::Left } else { InCopy::As(to.own(rest)) };
+        }
+        match after(&self.common) {
+            Some(rest) if OF_PROCESSES.contains(&first_word(rest)) => InCopy::Left,
+            Some(rest) if FAMILIES.contains(&first_word(rest)) => InCopy::As(to.global(rest)),
+            Some(_) | None => InCopy::Foreign,
+        }
     }
     /// hash: the records of suspects of a jobs stream, by entry
     pub fn suspects(&self, shard: ShardId, queue: &str) -> String {
@@ -465,6 +541,17 @@ impl Keys {
     }
 }
 
+/// The part of a key before its first colon.
+fn first_word(rest: &str) -> &str {
+    rest.split(':').next().unwrap_or(rest)
+}
+
+/// The text in a pattern. It may have characters with a meaning there.
+fn escaped(text: &str) -> String {
+    let special = |c| matches!(c, '*' | '?' | '[' | ']' | '\\');
+    text.chars().flat_map(|c| if special(c) { vec!['\\', c] } else { vec![c] }).collect()
+}
+
 const STATE: &str = ":state";
 const EVENTS: &str = ":events";
 
@@ -531,6 +618,43 @@ mod tests {
                 assert_eq!(keys.tag_of(&key), "tm", "{key}");
             }
         }
+    }
+
+    #[test]
+    fn a_copy_has_the_names_of_its_servers_and_nothing_of_living_processes() {
+        let (one, cluster) = (Keys::new("tm"), Keys::on_cluster("new"));
+        let run = RunId::new(1, 2, ShardId(3));
+        let names = |keys: &Keys| {
+            vec![
+                keys.meta(),
+                keys.app_version("a", "b"),
+                keys.keys_made(),
+                keys.end_user("{u}"),
+                keys.entry(CatalogKind::Library, "x"),
+                keys.knowledge(),
+                keys.of_dataset("d", "hits"),
+                keys.limit("a", "level", "*"),
+                keys.annotation("app", "hits", "1"),
+                keys.uploads("app", Some("u")),
+                keys.fence(ShardId(0)),
+                keys.jobs(ShardId(3), "owner"),
+                keys.object(run, "messages:main"),
+            ]
+        };
+        for (from, to) in [(&one, &cluster), (&cluster, &one), (&one, &one), (&cluster, &cluster)] {
+            for (name, copy) in names(from).iter().zip(names(to)) {
+                assert_eq!(from.in_copy(name, to), InCopy::As(copy), "{name}");
+            }
+            let (probe, owner) = (from.probe_of(ShardId(3)), from.owner(ShardId(3)));
+            for left in [from.schedulers(), from.worker("w"), from.knowing(), from.probe(), owner, probe] {
+                assert_eq!(from.in_copy(&left, to), InCopy::Left, "{left}");
+            }
+        }
+        for foreign in ["tm:other:meta", "tmx:meta", "{tm}:meta", "new:meta"] {
+            assert_eq!(one.in_copy(foreign, &cluster), InCopy::Foreign, "{foreign}");
+        }
+        assert_eq!(one.everything(), ["tm:*"]);
+        assert_eq!(cluster.everything(), ["new:*", "{new}:*"]);
     }
 
     #[test]

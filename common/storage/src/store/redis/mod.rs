@@ -16,6 +16,7 @@ mod catalog;
 mod commit;
 mod connection;
 mod conversations;
+mod copy;
 mod costs;
 mod dead;
 mod diagnosis;
@@ -48,6 +49,7 @@ use bb8_redis::bb8;
 
 use super::{Memory, StoreError};
 pub use crate::store::redis::connection::config::RedisConfig;
+pub use crate::store::redis::copy::{CopyError, CopyPlan, CopyProgress};
 use tidemill_base::ids::{BlobId, ShardId};
 use tidemill_base::limits;
 

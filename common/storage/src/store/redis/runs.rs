@@ -101,9 +101,9 @@ impl Runs for RedisStore {
                 settings
             }
         };
-        let newer = || StoreError::Newer { what: format!("the namespace of {key}"), version };
-        let version =
-            u32::try_from(version).ok().filter(|it| *it <= tidemill_wire::VERSION).ok_or_else(newer)?;
+        let Some(version) = u32::try_from(version).ok().filter(|it| *it <= tidemill_wire::VERSION) else {
+            return Err(self.refused_version(version).await);
+        };
         if shards == 0 || shards > ShardId::COUNT_MAX {
             return Err(unexpected(DOING, format!("{key} says shards {shards}")));
         }
@@ -559,17 +559,17 @@ impl RedisStore {
             pipe.cmd("SET").arg(key).arg(1).arg("EX").arg(60);
         };
         probe(self.keys.probe());
-        if self.connector.is_cluster() {
-            (0..Runs::meta(self).await?.shards)
-                .map(ShardId)
-                .for_each(|shard| probe(self.keys.probe_of(shard)));
-        }
+        let shards = if self.connector.is_cluster() { Runs::meta(self).await?.shards } else { 0 };
+        (0..shards).map(ShardId).for_each(|shard| probe(self.keys.probe_of(shard)));
+        let bare = self.connector.without_shards(shards).await?;
+        bare.iter().for_each(|shard| probe(self.keys.probe_of(*shard)));
         let mut answers = self.connector.ask_each(DOING, &pipe).await.into_iter();
         let of_namespace = answers.next().and_then(Result::err).map(|error| (true, error));
-        let of_shards: Vec<Result<Value, StoreError>> = answers.collect();
+        let of_shards: Vec<Result<Value, StoreError>> = answers.by_ref().take(usize::from(shards)).collect();
         let all_fail = !of_shards.is_empty() && of_shards.iter().all(Result::is_err);
         let of_shards = of_shards.into_iter().filter_map(Result::err).map(|error| (all_fail, error));
-        Ok(of_namespace.into_iter().chain(of_shards).collect())
+        let of_others = answers.filter_map(Result::err).map(|error| (false, error));
+        Ok(of_namespace.into_iter().chain(of_shards).chain(of_others).collect())
     }
 
     async fn create(&self, new: &NewRun, graph_known: bool) -> Result<String, StoreError> {

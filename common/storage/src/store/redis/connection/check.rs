@@ -19,17 +19,23 @@ const DOING: &str = "checking the server";
 const SENTINELS_MIN: usize = 3;
 
 pub(in crate::store::redis) async fn check(store: &RedisStore) -> Result<ServerReport, StoreError> {
+    let report = check_servers(store).await?;
+    let mut read = redis::cmd("HGET");
+    read.arg(store.keys.meta()).arg("v");
+    let version: Option<u64> = store.connector.ask(DOING, &read).await?;
+    match version.filter(|version| *version > u64::from(VERSION)) {
+        Some(version) => Err(store.refused_version(version).await),
+        None => Ok(report),
+    }
+}
+
+/// Checks all servers, whatever the namespace has.
+pub(in crate::store::redis) async fn check_servers(store: &RedisStore) -> Result<ServerReport, StoreError> {
     let servers = store.connector.masters().await?;
     let (silent, sentinels) = store.connector.sentinels().map(|all| all.silent()).unwrap_or_default();
     let mut reports = Vec::with_capacity(servers.len());
     for server in &servers {
         reports.push((server.address().clone(), check_server(store, server).await?));
-    }
-    let mut read = redis::cmd("HGET");
-    read.arg(store.keys.meta()).arg("v");
-    let version: Option<u64> = store.connector.ask(DOING, &read).await?;
-    if let Some(version) = version.filter(|version| *version > u64::from(VERSION)) {
-        return Err(StoreError::Newer { what: format!("the namespace of {}", store.keys.meta()), version });
     }
     let mut report = together(reports);
     if store.connector.sentinels().is_some() {
@@ -112,13 +118,14 @@ fn older(one: &str, other: &str) -> bool {
 }
 
 /// Settings that INFO does not show.
-const SETTINGS: [&str; 6] = [
+const SETTINGS: [&str; 7] = [
     "appendfsync",
     "no-appendfsync-on-rewrite",
     "aof-use-rdb-preamble",
     "lazyfree-lazy-expire",
     "timeout",
     "min-replicas-to-write",
+    "cluster-require-full-coverage",
 ];
 
 /// A risky setting: where it is read, when it is risky, and the advice.

@@ -99,7 +99,7 @@ pub(in crate::store::redis) fn is_read_only(error: &RedisError) -> bool {
 
 /// Whether the server lost its replicas, which may follow another master now (`NOREPLICAS`), or was demoted while a
 /// command waited (`UNBLOCKED`).
-fn is_cut_off(error: &RedisError) -> bool {
+pub(in crate::store::redis) fn is_cut_off(error: &RedisError) -> bool {
     matches!(code(error).as_deref(), Some("NOREPLICAS" | "UNBLOCKED"))
         || error.to_string().contains("NOREPLICAS")
 }

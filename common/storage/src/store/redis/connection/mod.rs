@@ -17,6 +17,7 @@ pub(super) mod servers;
 pub(super) mod tls;
 pub(super) mod wire_connection;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use redis::{Cmd, ConnectionInfo, FromRedisValue, Pipeline, RedisConnectionInfo, 
 
 use super::StoreError;
 pub(super) use args::{Arg, args};
-pub(super) use errors::is_read_only;
+pub(super) use errors::{is_cut_off, is_read_only};
 
 use crate::store::redis::connection::address::{Address, Watched};
 use crate::store::redis::connection::config::RedisConfig;
@@ -37,6 +38,7 @@ use crate::store::redis::connection::servers::{
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request};
 use crate::store::redis::keys::Keys;
 use tidemill_base::hidden::masked_url;
+use tidemill_base::ids::ShardId;
 
 /// How often a script is loaded for one call, while its slot moves from server to server.
 const LOADS_MAX: usize = 3;
@@ -144,12 +146,36 @@ impl Connector {
         }
     }
 
-    /// A server for subscriptions. The processes of a fleet take different ones.
+    /// For each master of a cluster with neither a shard nor the keys of the namespace, the number of a shard that would be
+    /// there. It may have keys of accounts, apps and datasets. Empty for one server.
+    ///
+    /// # Errors
+    /// No server of the cluster says which ones there are.
+    pub(super) async fn without_shards(&self, shards: u16) -> Result<Vec<ShardId>, StoreError> {
+        let Servers::Cluster(cluster) = &self.servers else { return Ok(Vec::new()) };
+        let slots = cluster.slots().await?;
+        let master_of = |shard: u16| slots.owner(slot_of(self.keys.fence(ShardId(shard)).as_bytes()));
+        let mut bare: BTreeSet<&str> = slots.masters().iter().map(String::as_str).collect();
+        let used = (0..shards).filter_map(master_of).chain(slots.owner(self.home));
+        for master in used {
+            bare.remove(master);
+        }
+        let count = bare.len();
+        let is_first = |shard: &u16| master_of(*shard).is_some_and(|master| bare.remove(master));
+        Ok((shards..ShardId::COUNT_MAX).filter(is_first).take(count).map(ShardId).collect())
+    }
+
+    /// A server for subscriptions. The processes of a fleet take different ones, and none that does not answer.
     ///
     /// # Errors
     /// No server of the cluster says which ones there are.
     pub(super) async fn any_server(&self) -> Result<Arc<Node>, StoreError> {
-        let masters = self.masters().await?;
+        let mut masters = self.masters().await?;
+        if let Servers::Cluster(cluster) = &self.servers
+            && masters.iter().any(|node| !cluster.is_silent(node))
+        {
+            masters.retain(|node| !cluster.is_silent(node));
+        }
         let at = usize::try_from(std::process::id()).unwrap_or(0) % masters.len().max(1);
         match masters.into_iter().nth(at) {
             Some(node) => Ok(node),

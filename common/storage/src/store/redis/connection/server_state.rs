@@ -59,7 +59,19 @@ pub(super) fn wrong_role(seen: &Seen<'_>, address: &str, wants_cluster: bool) ->
 /// Adds warnings and hints about replicas and memory.
 pub(super) fn judge(seen: &Seen<'_>, report: &mut ServerReport) {
     replicas(seen, report);
+    coverage(seen, report);
     memory(seen, report);
+}
+
+/// A server outside of a cluster has this setting, too, but does not use it.
+fn coverage(seen: &Seen<'_>, report: &mut ServerReport) {
+    if seen.field("redis_mode") == "cluster" && seen.field("cluster-require-full-coverage") == "yes" {
+        report.warnings.push(
+            "cluster-require-full-coverage is yes: all masters refuse requests while one of them has no server; set it to no \
+             on all servers"
+                .into(),
+        );
+    }
 }
 
 fn replicas(seen: &Seen<'_>, report: &mut ServerReport) {
@@ -186,6 +198,16 @@ mod tests {
             assert_eq!(report.hints.len(), usize::from(hint.is_some()), "{case}");
             assert!(report.warnings.iter().all(|text| text.contains(warning.unwrap_or(""))), "{case}");
             assert!(report.hints.iter().all(|text| text.contains(hint.unwrap_or(""))), "{case}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_stops_as_a_whole_is_reported() {
+        for (mode, coverage, is_risk) in
+            [("cluster", "yes", true), ("cluster", "no", false), ("standalone", "yes", false)]
+        {
+            let report = report_of(&[("redis_mode", mode)], &[("cluster-require-full-coverage", coverage)]);
+            assert_eq!(report.warnings.len(), usize::from(is_risk), "{mode} {coverage}: {report:?}");
         }
     }
 

@@ -20,6 +20,8 @@ use crate::store::redis::connection::servers::slots::{Slots, of_most};
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// The shortest time between two looks at the slots.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
+/// How long a server that a redirect has named counts as a master although most servers have not heard of it yet.
+const NEWS: Duration = Duration::from_secs(5);
 
 /// The masters of a cluster.
 pub(in crate::store::redis) struct Cluster {
@@ -43,6 +45,10 @@ struct View {
     nodes: HashMap<String, Arc<Node>>,
     /// Masters that did not answer when they were last asked for the slots.
     silent: Vec<String>,
+    /// When a redirect has last named a server as the master of a slot.
+    named: HashMap<String, Instant>,
+    /// When a redirect has last sent a single request to a server.
+    asked: HashMap<String, Instant>,
 }
 
 impl Cluster {
@@ -104,11 +110,15 @@ impl Cluster {
     }
 
     /// Whether the server did not answer when it was last asked.
-    pub(super) fn is_silent(&self, node: &Node) -> bool {
+    pub(in crate::store::redis) fn is_silent(&self, node: &Node) -> bool {
         self.read().silent.iter().any(|silent| **silent == **node.address())
     }
 
-    async fn slots(self: &Arc<Self>) -> Result<Arc<Slots>, StoreError> {
+    /// Which master has which slot, as it was last seen.
+    ///
+    /// # Errors
+    /// No server says who has which slot.
+    pub(in crate::store::redis) async fn slots(self: &Arc<Self>) -> Result<Arc<Slots>, StoreError> {
         let known = self.read().slots.clone();
         match known {
             Some(slots) => Ok(slots),
@@ -135,10 +145,25 @@ impl Cluster {
     pub(in crate::store::redis) fn note_moved(&self, slot: u16, address: &str) {
         {
             let mut view = self.write();
+            view.named.retain(|_, at| at.elapsed() < NEWS);
+            view.named.insert(address.to_string(), Instant::now());
             let moved = view.slots.as_ref().map(|slots| Arc::new(slots.moved(slot, address)));
             view.slots = moved.or(view.slots.take());
         }
         self.want_look();
+    }
+
+    /// A server has said that a slot is on its way to another.
+    pub(super) fn note_asked(&self, address: &str) {
+        let mut view = self.write();
+        view.asked.retain(|_, at| at.elapsed() < NEWS);
+        view.asked.insert(address.to_string(), Instant::now());
+    }
+
+    /// The servers to which slots are on their way.
+    pub(super) fn asked(&self) -> Vec<String> {
+        let view = self.read();
+        view.asked.iter().filter(|(_, at)| at.elapsed() < NEWS).map(|(address, _)| address.clone()).collect()
     }
 
     /// Asks for the slots soon, in the background.
@@ -252,9 +277,15 @@ impl Cluster {
             tracing::info!(server = address, "a master of the cluster answers again, or was replaced");
         }
         let is_left = |address: &String| !slots.masters().contains(address);
-        let left: Vec<String> = view.nodes.keys().filter(|address| is_left(address)).cloned().collect();
-        for address in left {
-            if let Some(node) = view.nodes.remove(&address) {
+        let is_new = |address: &String| view.named.get(address).is_some_and(|at| at.elapsed() < NEWS);
+        let was_master =
+            |address: &String| view.slots.as_ref().is_some_and(|known| known.masters().contains(address));
+        let left = view.nodes.keys().filter(|address| is_left(address) && !is_new(address));
+        let left: Vec<(String, bool)> = left.map(|address| (address.clone(), was_master(address))).collect();
+        for (address, was_master) in left {
+            // A server that was no master has no request that waits in vain: a server of `redis.url` under another name, or
+            // one to which the first slot is on its way.
+            if let Some(node) = view.nodes.remove(&address).filter(|_| was_master) {
                 node.leave();
             }
         }

@@ -157,7 +157,9 @@ impl Cluster {
                         self.note_moved(slot, &complete(&address, node.host()));
                     }
                     Some((Redirect::Ask { address }, _)) => {
-                        parcel.ask = Some(complete(&address, node.host()))
+                        let address = complete(&address, node.host());
+                        self.note_asked(&address);
+                        parcel.ask = Some(address);
                     }
                     Some((Redirect::Wait, error)) => {
                         waits = Some(StoreError::Refused { doing, reason: error.to_string() })

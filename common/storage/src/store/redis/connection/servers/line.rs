@@ -98,18 +98,28 @@ impl Cluster {
         }
     }
 
-    /// Makes a script known to the master of a slot.
+    /// Makes a script known to the master of a slot, and to servers to which slots are on their way: one of them may have
+    /// answered that it does not know the script.
     pub(in crate::store::redis) async fn load_for(
         self: &Arc<Self>,
         doing: &'static str,
         slot: u16,
         script: &Script,
     ) -> Result<(), StoreError> {
-        let node = self.master_of(slot).await?;
-        let mut connection = node.shared(Lane::Short).await?;
-        let script = script.prepare_invoke();
-        node.answer(Lane::Short, doing, script.load_async(&mut connection)).await.map(drop)
+        for address in self.asked() {
+            let node = self.node(&address)?;
+            if let Err(error) = load(&node, doing, script).await {
+                tracing::debug!(%error, server = address, "a script cannot be loaded on the way of a slot");
+            }
+        }
+        load(&*self.master_of(slot).await?, doing, script).await
     }
+}
+
+async fn load(node: &Node, doing: &'static str, script: &Script) -> Result<(), StoreError> {
+    let mut connection = node.shared(Lane::Short).await?;
+    let script = script.prepare_invoke();
+    node.answer(Lane::Short, doing, script.load_async(&mut connection)).await.map(drop)
 }
 
 /// The slot of the first key of a request.

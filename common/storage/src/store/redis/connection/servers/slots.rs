@@ -12,7 +12,7 @@ const NOBODY: u16 = u16::MAX;
 
 /// The masters of a cluster and their slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Slots {
+pub(in crate::store::redis) struct Slots {
     /// `host:port` of each, sorted.
     masters: Vec<String>,
     /// Per slot an index of `masters`.
@@ -47,13 +47,13 @@ impl Slots {
     }
 
     /// `host:port` of the master of a slot.
-    pub(super) fn owner(&self, slot: u16) -> Option<&str> {
+    pub(in crate::store::redis) fn owner(&self, slot: u16) -> Option<&str> {
         let index = self.owners.get(usize::from(slot))?;
         self.masters.get(usize::from(*index)).map(String::as_str)
     }
 
     /// `host:port` of all masters that have slots.
-    pub(super) fn masters(&self) -> &[String] {
+    pub(in crate::store::redis) fn masters(&self) -> &[String] {
         &self.masters
     }
 
