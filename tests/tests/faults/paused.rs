@@ -1,6 +1,7 @@
 //! A Redis that is paused, as in each planned fail-over of `FAILOVER` and `CLUSTER FAILOVER`: some versions crash when
 //! `CLIENT UNBLOCK` meets a connection that waits for the end of the pause.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_common::config::RedisConfig;
@@ -23,7 +24,7 @@ async fn wakes(url: &str, redis: &Redis) {
     let config = RedisConfig { url: url.into(), ..RedisConfig::default() };
     let store = RedisStore::new(&config, StoreLimits::default()).expect("an address");
     let mut reader = store.job_reader("reader").await.expect("a reader");
-    let wanted = [(ShardId(0), "default".into())];
+    let wanted: [(ShardId, Arc<str>); 1] = [(ShardId(0), "default".into())];
     let first = reader.read(&wanted, 1, Duration::from_millis(10)).await.expect("a read");
     assert!(first.is_empty());
     redis.cli(&["CLIENT", "PAUSE", "1500", "WRITE"]);
