@@ -1,6 +1,6 @@
 //! An authority of the tests, and certificates that it has signed: one for servers and one for clients.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
 
 /// Certificates and keys in files.
@@ -23,11 +23,13 @@ impl Certificates {
         let key = || KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "the authority of the tests");
         let authority = CertifiedIssuer::self_signed(params, key()).expect("a certificate");
         write("ca.pem", authority.as_ref().pem());
         for (name, host) in [("server", "127.0.0.1"), ("client", "client.tidemill.example")] {
             let own = key();
-            let params = CertificateParams::new([host.to_string()]).expect("parameters");
+            let mut params = CertificateParams::new([host.to_string()]).expect("parameters");
+            params.distinguished_name.push(DnType::CommonName, name);
             let made = params.signed_by(&own, &authority).expect("a certificate");
             write(&format!("{name}.pem"), made.pem());
             write(&format!("{name}.key"), own.serialize_pem());

@@ -20,8 +20,8 @@ pub const SENTINEL_PASSWORD: &str = "of-the-sentinels";
 /// The user of clients at servers and at Sentinels.
 pub const USER: &str = "app";
 /// The rights of clients at Sentinels, as the documentation gives them.
-pub const RIGHTS: &str = "resetkeys resetchannels &+switch-master -@all +auth +ping +subscribe +unsubscribe \
-                          +sentinel|get-master-addr-by-name +sentinel|master +sentinel|sentinels +sentinel|replicas";
+pub const RIGHTS: &str = "resetkeys resetchannels &+switch-master &+failover-state-reconf-slaves -@all +auth +ping \
+                          +subscribe +unsubscribe +sentinel|get-master-addr-by-name +sentinel|master +sentinel|sentinels +sentinel|replicas";
 /// The password of the default user at Sentinels, by which they know each other.
 pub const OWN_PASSWORD: &str = "among-sentinels";
 /// A server that does not answer for this long is taken for dead.

@@ -18,6 +18,7 @@ mod late_hooks;
 mod lost_job;
 mod messages;
 mod older;
+mod paused;
 mod poison;
 mod pressure;
 mod profile_llm;

@@ -91,7 +91,11 @@ async fn what_is_wrong_with_an_address_of_sentinels_is_named_with_what_to_do() {
             RedisConfig { sentinel_user: String::new(), sentinel_password: "".into(), ..good.clone() },
             vec!["the Sentinel at 127.0.0.1:", "redis.sentinel_user"],
         ),
-        (at(of_server), vec!["is not a Sentinel", "redis://127.0.0.1:"]),
+        (
+            // Its default user needs no password.
+            RedisConfig { sentinel_user: String::new(), sentinel_password: "".into(), ..at(of_server) },
+            vec!["is not a Sentinel", "redis://127.0.0.1:"],
+        ),
         (
             at(format!("redis+sentinel://{user}@127.0.0.1:1,127.0.0.1:2/{NAME}")),
             vec!["no Sentinel answers", "127.0.0.1:1", "127.0.0.1:2", "redis.url"],

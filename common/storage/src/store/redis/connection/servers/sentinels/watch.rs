@@ -12,7 +12,9 @@ use super::Sentinels;
 use super::ask::{PATIENCE, is_master};
 
 /// Published by a Sentinel that knows of a new master: `name old-host old-port new-host new-port`.
-const CHANNEL: &str = "+switch-master";
+const SWITCHED: &str = "+switch-master";
+/// Published before that, by the Sentinel that leads the fail-over, when the new master is one: `master name host port`.
+const PROMOTED: &str = "+failover-state-reconf-slaves";
 /// The shortest time between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -50,7 +52,9 @@ impl Sentinels {
         for sentinel in sentinels.iter().filter(|it| !it.is_silent) {
             let subscribing = async {
                 let mut pubsub = sentinel.node.open_pubsub().await.ok()?;
-                pubsub.subscribe(CHANNEL).await.ok()?;
+                pubsub.subscribe(SWITCHED).await.ok()?;
+                // Without the right to this one, it is known a little later.
+                drop(pubsub.subscribe(PROMOTED).await);
                 Some(pubsub.into_on_message())
             };
             if let Ok(Some(stream)) = tokio::time::timeout(PATIENCE, subscribing).await {
@@ -68,7 +72,7 @@ impl Sentinels {
             loop {
                 let Some(message) = open.stream.next().await else { break };
                 let text = String::from_utf8_lossy(message.get_payload_bytes()).into_owned();
-                if text.split(' ').next() == Some(&*self.name) {
+                if text.split(' ').take(2).any(|word| *word == *self.name) {
                     return;
                 }
             }
