@@ -6,7 +6,7 @@ COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run test programs unit system faults-tests conformance-both conformance-python conformance-python-llm campaign-short lint plain-words one-build python-env python-tests python-lint wheel wheel-test fix check deep deny pure \
-	conformance conformance-cluster conformance-cluster-short campaign-cluster campaign-cluster-short faults failovers campaign clients clients-short recovery pressure sim fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
+	conformance conformance-cluster conformance-cluster-short campaign-cluster campaign-cluster-short faults failovers campaign clients clients-short recovery pressure sim plan fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,8 @@ campaign-cluster-short:
 lint: plain-words one-build python-lint ## Check formatting, lints, documentation and wording
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@# `--all-targets` leaves out the programs that tests and drills start by themselves (`test = false`).
+	$(CARGO) clippy --workspace --test '*' --locked -- -D warnings
 	@# Documentation of modules is written for readers of the code, so it may link to private items.
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --workspace --no-deps --lib --locked
 	@sh scripts/compose-check.sh
@@ -154,8 +156,8 @@ faults: setup ## Run the fault tests, then a fault campaign: MINUTES=n or KILLS=
 	$(CARGO) test --workspace --locked --test faults
 	$(MAKE) --no-print-directory campaign
 
-failovers: setup ## Fail over under load, 200 times (FAILOVERS=n), and compare what clients were told with what is there
-	FAILOVERS=$(or $(FAILOVERS),200) $(CARGO) test --workspace --locked --test faults failovers -- --nocapture
+failovers: setup ## Fail over under load, 200 times (FAILOVERS=n) in each form (FAILOVERS_FORM=replicas|sentinel|cluster), and compare what clients were told with what is there
+	FAILOVERS=$(or $(FAILOVERS),200) $(CARGO) test --workspace --locked --test faults failovers -- --nocapture --test-threads=1
 
 campaign: setup ## Run only the fault campaign: real workflows under load, with faults that follow from a seed
 	$(CARGO) test --quiet --workspace --locked --test campaign
@@ -183,6 +185,14 @@ SEEDS ?= 10000
 sim: ## Simulate fleets with faults: SEEDS=n stories, or one story with its last lines: SEED=n (WITHOUT=guard)
 	$(CARGO) build --workspace --locked --bin tidemill-sim
 	"$${CARGO_TARGET_DIR:-target}/debug/tidemill-sim" $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(WITHOUT),--without $(WITHOUT))
+
+plan: WORKERS ?= 1000
+plan: SHARDS ?= 64
+plan: SCHEDULERS ?= 10
+plan: MASTERS ?= 3
+plan: ## Print what an idle fleet costs, computed and simulated: WORKERS=n SHARDS=n SCHEDULERS=n MASTERS=n (of a cluster)
+	$(CARGO) build --workspace --locked --bin tidemill-sim
+	"$${CARGO_TARGET_DIR:-target}/debug/tidemill-sim" --plan $(WORKERS) $(SHARDS) $(SCHEDULERS) $(MASTERS)
 
 fuzz: ## Test every parser with random input, one minute each: FUZZ_SECONDS=n, ONLY="dsl_import …" (fuzz/README.md)
 	@CARGO='$(CARGO)' sh scripts/fuzz.sh

@@ -30,9 +30,12 @@ key() {
 key admin_key TIDEMILL_ADMIN_KEY
 key secret_key TIDEMILL_SECRET_KEY
 key redis_password REDIS_PASSWORD
-# Written each time, so that the URL always has the current password.
-rm -f secrets/redis_url
-printf 'redis://:%s@redis:6379' "$(cat secrets/redis_password)" >secrets/redis_url
+# Written each time, so that the URL always has the current password. A REDIS_URL in .env leads to another Redis, such as
+# a master that Sentinels watch; REDIS_SENTINEL_PASSWORD is then the password at the Sentinels.
+rm -f secrets/redis_url secrets/redis_sentinel_password
+url=$(given REDIS_URL)
+printf '%s' "${url:-redis://:$(cat secrets/redis_password)@redis:6379}" >secrets/redis_url
+given REDIS_SENTINEL_PASSWORD | tr -d '\n' >secrets/redis_sentinel_password
 chmod 444 secrets/*
 
 for name in admin_key secret_key; do

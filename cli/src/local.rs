@@ -32,6 +32,7 @@ impl LocalError {
                 StoreError::Unreachable { .. } => Exit::Unreachable,
                 StoreError::Refused { .. }
                 | StoreError::Denied { .. }
+                | StoreError::SentinelDenied { .. }
                 | StoreError::Unexpected { .. }
                 | StoreError::Unusable(_)
                 | StoreError::Newer { .. } => Exit::Failed,

@@ -13,6 +13,7 @@ use tidemill_common::config::Config;
 use tidemill_common::files;
 use tidemill_common::store::Runs;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 
 use crate::api::ApiState;
 use crate::app::StartError;
@@ -114,7 +115,7 @@ impl Parts {
         let leases = leases.inspect_err(|_| {
             stop.send_replace(true);
         })?;
-        begin_background(&state, &lease, ordered, &stopped);
+        begin_background(&state, &lease, ordered, &stopped).detach_all();
         Ok(Self { id, state, stage, stop, lease, shards, leases })
     }
 
@@ -152,26 +153,29 @@ impl Parts {
     }
 }
 
-/// Starts the tasks beside the API and the shards.
-fn begin_background(
+/// Starts the tasks beside the API and the shards on the caller's runtime, for the shards under these leases. They end
+/// after `stopped` is set, or with the returned set.
+pub fn begin_background(
     state: &ApiState,
     lease: &Arc<Lease>,
     ordered: Arc<Notify>,
     stopped: &watch::Receiver<bool>,
-) {
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
     let config = &state.config;
     let (store, submitter, workflows) =
         (state.store.clone(), state.submitter.clone(), state.workflows.clone());
     let schedules =
         Schedules::new(store.clone(), submitter.clone(), workflows.clone(), lease.clone(), config);
     // Never stopped explicitly: each submission is either complete or absent when the process ends.
-    tokio::spawn(schedules.run(stopped.clone()));
+    tasks.spawn(schedules.run(stopped.clone()));
     let calls = SubrunStarter::new(store.clone(), submitter.clone(), ordered);
-    tokio::spawn(calls.run(lease.clone(), stopped.clone()));
-    tokio::spawn(submitter.budgets.clone().run(lease.clone(), stopped.clone()));
-    tokio::spawn(uploads::run(submitter.clone(), config.scheduler.upload_days, stopped.clone()));
+    tasks.spawn(calls.run(lease.clone(), stopped.clone()));
+    tasks.spawn(submitter.budgets.clone().run(lease.clone(), stopped.clone()));
+    tasks.spawn(uploads::run(submitter.clone(), config.scheduler.upload_days, stopped.clone()));
     let turns = TurnSettler::new(store, workflows, config.clone());
-    tokio::spawn(turns.run(lease.clone(), submitter, stopped.clone()));
+    tasks.spawn(turns.run(lease.clone(), submitter, stopped.clone()));
+    tasks
 }
 
 /// Settles how secrets are sealed before the first request. Otherwise one document, published twice, could get two

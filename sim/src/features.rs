@@ -13,12 +13,15 @@ pub struct Features {
     pub pauses: bool,
     /// Stop commands.
     pub stops: bool,
+    /// Fail-overs of Redis, and slots that move.
+    pub failovers: bool,
 }
 
 impl Features {
     /// All features.
-    pub const ALL: Self = Self { containers: true, nested: true, forms: true, pauses: true, stops: true };
+    pub const ALL: Self =
+        Self { containers: true, nested: true, forms: true, pauses: true, stops: true, failovers: true };
     /// Graphs without containers and people: mostly jobs and their texts are in flight.
     pub const PLAIN: Self =
-        Self { containers: false, nested: false, forms: false, pauses: false, stops: true };
+        Self { containers: false, nested: false, forms: false, pauses: false, stops: true, failovers: false };
 }

@@ -24,11 +24,21 @@ pub enum Guard {
     Repair,
     /// Jobs of silent workers are taken over.
     TakeOver,
+    /// A connection ends with its server. Without this rule, an owner goes on after a fail-over with what it remembers.
+    Line,
+    /// A replicated submission is acknowledged when the replicas have it.
+    Replicas,
+    /// And only if the master is still the one on which it was written.
+    Master,
+    /// Only a request that was not executed is sent again.
+    Again,
+    /// A follower notices that events are missing: by the last one that it had, and by the numbers.
+    Reset,
 }
 
 impl Guard {
     /// All guards.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 14] = [
         Self::Fence,
         Self::Cursor,
         Self::Job,
@@ -38,6 +48,11 @@ impl Guard {
         Self::Timers,
         Self::Repair,
         Self::TakeOver,
+        Self::Line,
+        Self::Replicas,
+        Self::Master,
+        Self::Again,
+        Self::Reset,
     ];
 
     /// Returns the name for the command line.
@@ -52,7 +67,16 @@ impl Guard {
             Self::Timers => "timers",
             Self::Repair => "repair",
             Self::TakeOver => "take-over",
+            Self::Line => "line",
+            Self::Replicas => "replicas",
+            Self::Master => "master",
+            Self::Again => "again",
+            Self::Reset => "reset",
         }
+    }
+    /// Returns true if only a fail-over or a moving slot shows what it is good for.
+    pub const fn is_about_servers(self) -> bool {
+        matches!(self, Self::Line | Self::Replicas | Self::Master | Self::Again | Self::Reset)
     }
     /// Returns the guard with this name.
     pub fn from_name(name: &str) -> Option<Self> {

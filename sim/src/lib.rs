@@ -6,12 +6,15 @@
 //! nodes. [`draw`] makes workflows, [`script`] decides how their attempts end, [`mod@reference`] computes the expected
 //! outcomes, [`world`] simulates the fleet, [`checks`] has the invariants, and [`guards`] lists the guards that can be
 //! removed one by one to prove that the checks find errors.
+//!
+//! [`plan`] is another simulation: what a fleet of a given size costs when it does nothing.
 
 pub mod checks;
 pub mod dice;
 pub mod draw;
 pub mod features;
 pub mod guards;
+pub mod plan;
 pub mod play;
 pub mod reference;
 pub mod script;

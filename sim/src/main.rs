@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tidemill_sim::guards::Guard;
+use tidemill_sim::plan::{self, Size};
 use tidemill_sim::play::play;
 use tidemill_sim::{Settings, Verdict, simulate};
 
@@ -22,12 +23,18 @@ struct Arguments {
     /// Remove this guard
     #[arg(long)]
     without: Option<String>,
+    /// Print what a fleet costs that does nothing: workers, shards, schedulers, and masters of a cluster if it has one
+    #[arg(long, num_args = 3..=4, value_names = ["WORKERS", "SHARDS", "SCHEDULERS", "MASTERS"])]
+    plan: Option<Vec<u16>>,
 }
 
 #[allow(clippy::print_stdout, reason = "this program exists to print what it found")]
 #[allow(clippy::print_stderr, reason = "reports a wrong argument")]
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(size) = &arguments.plan {
+        return print_plan(size);
+    }
     let off = match arguments.without.as_deref().map(|name| (name, Guard::from_name(name))) {
         None => None,
         Some((_, Some(guard))) => Some(guard),
@@ -57,6 +64,27 @@ fn main() -> ExitCode {
             let from = verdict.story.len().saturating_sub(30);
             verdict.story[from..].iter().for_each(|line| println!("{line}"));
             finish(&verdict)
+        }
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "this program exists to print what it found")]
+#[allow(clippy::print_stderr, reason = "reports what prevents it")]
+fn print_plan(numbers: &[u16]) -> ExitCode {
+    let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
+    let size = Size { workers: at(0), shards: at(1), schedulers: at(2), masters: at(3) };
+    if size.shards == 0 || size.schedulers < 2 {
+        eprintln!("a plan needs a shard and two schedulers, of which one is killed");
+        return ExitCode::from(2);
+    }
+    match plan::fleet::measure(size) {
+        Ok(measured) => {
+            println!("{}", plan::table(size, &measured));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -231,7 +231,7 @@ impl Fleet {
 }
 
 /// A client for pages that need no API key.
-pub(crate) fn reqwest_client() -> reqwest::Client {
+pub fn reqwest_client() -> reqwest::Client {
     // Only the first call in a process takes effect; it does not matter which one that is.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder().tls_certs_only([]).connect_timeout(Duration::from_secs(2));

@@ -26,6 +26,7 @@
 #![allow(clippy::print_stderr, reason = "a failed test prints the logs of its processes")]
 
 pub mod binaries;
+pub mod certificates;
 pub mod check;
 pub mod checker;
 pub mod client;
@@ -47,6 +48,7 @@ pub mod redis;
 pub mod redis_cluster;
 pub mod refund;
 pub mod replicas;
+pub mod sentinels;
 pub mod sse;
 pub mod story;
 pub mod switching_proxy;

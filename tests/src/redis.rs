@@ -77,6 +77,16 @@ impl Redis {
         }
     }
 
+    /// Starts an empty server with more arguments, which it also gets when it is started again.
+    ///
+    /// # Panics
+    /// When redis-server is not installed.
+    pub async fn start_always(more: &[&str]) -> Self {
+        let mut redis = Self::start_as(more).await;
+        redis.always = more.iter().map(|it| (*it).to_string()).collect();
+        redis
+    }
+
     /// Starts an empty server of a cluster, which belongs to no other yet. A server that does not answer for `timeout_ms` is
     /// taken for dead by the others.
     ///

@@ -12,7 +12,7 @@ pub(crate) struct Flags {
     /// Path of the settings file [default: tidemill.toml, if it exists]
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Address of Redis: redis://[user:password@]host:port[/db]
+    /// Address of Redis: redis://[user:password@]host:port[/db], redis+sentinel://… or redis+cluster://…
     #[arg(long)]
     redis_url: Option<String>,
     /// Prefix of every Redis key

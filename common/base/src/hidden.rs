@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 /// The text shown instead of a secret.
 const MASK: &str = "***";
-/// Schemes of URLs whose path is not a secret: the number of a database, a folder, a prefix in a bucket.
-const PATHS_SHOWN: [&str; 5] = ["redis", "rediss", "unix", "file", "s3"];
+/// Schemes of URLs whose path is not a secret: the number of a database, the name of a master, a folder, a prefix in a
+/// bucket.
+const PATHS_SHOWN: [&str; 7] = ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix", "file", "s3"];
 
 /// A secret. `Debug` shows only whether it is empty, and there is no `Display`.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,6 +199,8 @@ mod tests {
             ("https://u@host/hush", "https://***@host/***"),
             ("https://host/", "https://host/"),
             ("rediss://host:1/2", "rediss://host:1/2"),
+            ("redis+sentinel://u:p/w@a:1,b:2/main/3", "redis+sentinel://***@a:1,b:2/main/3"),
+            ("rediss+sentinel://a:1,b:2/main", "rediss+sentinel://a:1,b:2/main"),
             ("s3://bucket/prefix", "s3://bucket/prefix"),
             ("file:///a/folder", "file:///a/folder"),
             ("unix:///run/redis.sock", "unix:///run/redis.sock"),

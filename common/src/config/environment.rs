@@ -269,6 +269,8 @@ mod tests {
             ("TIDEMILL_REDIS_URL_FILE", &url),
             ("CODE_EXECUTION_API_KEY_FILE", &key),
             ("TIDEMILL_REDIS_CA_FILE", "/a/setting/of/its/own"),
+            ("TIDEMILL_REDIS_KEY_FILE", "/another/one"),
+            ("TIDEMILL_REDIS_SENTINEL_PASSWORD_FILE", &key),
             ("TIDEMILL_KEY_FILE", "/of/the/command/line"),
             ("OTHER_FILE", "/not/ours"),
         ])
@@ -278,6 +280,8 @@ mod tests {
         assert_eq!(config.code.api_key, config.scheduler.admin_key);
         assert_eq!((config.worker.permits, config.redis.url.as_str()), (7, "redis://:pw@h:1"));
         assert_eq!(config.redis.ca_file, "/a/setting/of/its/own");
+        assert_eq!(config.redis.key_file, "/another/one");
+        assert_eq!(config.redis.sentinel_password, config.scheduler.admin_key);
     }
 
     #[test]

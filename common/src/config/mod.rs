@@ -165,7 +165,7 @@ mod tests {
 
     /// Settings with text that are printed: those that cannot be secrets, and URLs, which are printed without
     /// user and query. All other texts have a type that hides them.
-    const SHOWN: [&str; 39] = [
+    const SHOWN: [&str; 42] = [
         "calls.programs",
         "code.endpoint",
         "code.helper",
@@ -193,7 +193,10 @@ mod tests {
         "knowledge.embedding_model",
         "log.level",
         "redis.ca_file",
+        "redis.certificate_file",
+        "redis.key_file",
         "redis.namespace",
+        "redis.sentinel_user",
         "redis.url",
         "run.budget_price",
         "scheduler.listen",
@@ -249,6 +252,7 @@ mod tests {
         let config: Config = r#"
             [redis]
             url = "redis://hush-user:hush-pw@127.0.0.1:1/0?hush=1"
+            sentinel_password = "hush"
             [scheduler]
             admin_key = "hush-admin"
             secret_key = "hush-secret"

@@ -1,8 +1,8 @@
 //! The follower: reads a run's events in order, from the beginning. When events that a client has seen, or should see,
 //! are missing, it starts again from the beginning.
 //!
-//! Each read starts with the last known entry, to notice when that is missing: Redis may have lost writes, or the
-//! stream was trimmed. Events before the client's position are returned too, marked as old, because a projection needs
+//! Each read starts with the last known entry, to notice when that is missing ([`super::position`]): Redis may have lost
+//! writes, or the stream was trimmed. Events before the client's position are returned too, marked as old, because a projection needs
 //! them for its state. A follower that has caught up gets most entries from [`Following`], which reads once for many
 //! followers. The numbers of the events show that none is missing between two entries.
 
@@ -22,6 +22,7 @@ use tokio::time::{Instant, Sleep};
 use super::ApiState;
 use super::error::ApiError;
 use super::metrics::{OpenStream, RESETS};
+use super::position::{Position, Step};
 use crate::stopping::{Stage, reached};
 
 /// Most entries read at once.
@@ -106,15 +107,7 @@ pub struct Follower {
     timer: Pin<Box<Sleep>>,
     /// The longest silence before the stream ends; `None` for a caller that waits for the end of the run.
     idle_max: Option<Duration>,
-    after: After,
-    /// True once the entry that the client named has come by.
-    is_found: bool,
-    /// The last returned entry, and the number of its last event.
-    last: Option<(EntryId, u64)>,
-    /// The number that the next event must have, if known.
-    next_seq: Option<u64>,
-    /// After a reset the rest may have gaps, which are expected.
-    forgives_gaps: bool,
+    position: Position,
     /// Entries that were read and not returned yet: at most `bytes_max` bytes, or one entry.
     ready: VecDeque<Arc<EventEntry>>,
     bytes_max: usize,
@@ -124,7 +117,6 @@ pub struct Follower {
     first: Option<PollResult>,
     /// True when the last look has read the stream to its end.
     has_seen_end: bool,
-    is_caught_up: bool,
     is_ended: bool,
     /// The time of the last read, or of the last entry.
     polled_at: Instant,
@@ -160,17 +152,12 @@ impl Follower {
             closing: Box::pin(async move { reached(Stage::Closing, &mut stops).await }),
             timer: Box::pin(tokio::time::sleep_until(now)),
             idle_max: Some(Duration::from_secs(state.config.scheduler.stream_idle_seconds)),
-            after,
-            is_found: !matches!(after, After::Entry(_)),
-            last: None,
-            next_seq: (after == After::Start).then_some(1),
-            forgives_gaps: false,
+            position: Position::new(after),
             ready: VecDeque::new(),
             bytes_max: state.config.scheduler.stream_buffer_bytes,
             page: PAGE,
             first: None,
             has_seen_end: false,
-            is_caught_up: false,
             is_ended: false,
             polled_at: now,
             returned_at: now,
@@ -214,7 +201,7 @@ impl Follower {
                 PollResult::Some => continue,
                 PollResult::LastIsGone if self.is_run_gone().await => return Some(self.gone()),
                 PollResult::LastIsGone => return Some(self.restart()),
-                PollResult::Nothing if !self.is_caught_up => return Some(self.catch_up()),
+                PollResult::Nothing if !self.position.is_caught_up() => return Some(self.catch_up()),
                 PollResult::Nothing => self.wait().await,
                 PollResult::Failed => Box::pin(tokio::time::sleep(FAILURE_PAUSE)).await,
             }
@@ -230,49 +217,24 @@ impl Follower {
     }
 
     fn hand_out(&mut self, events: Arc<EventEntry>) -> News {
-        let id = events.id;
-        let is_old = match self.after {
-            After::Start => false,
-            After::Now => !self.is_caught_up,
-            After::Entry(wanted) => {
-                self.is_found |= id == wanted;
-                id <= wanted
-            }
+        let is_old = match self.position.step(&events) {
+            Step::Broken => return self.restart(),
+            step => step == Step::Old,
         };
-        if !is_old && (!self.is_found || self.has_gap(&events)) {
-            return self.restart();
-        }
-        self.last = Some((id, events.last_seq()));
-        self.next_seq = Some(events.last_seq() + 1);
         self.is_ended |= events.is_terminal();
         self.returned_at = Instant::now();
         (self.pinged_at, self.polled_at) = (self.returned_at, self.returned_at);
         News::Entry(Entry { events, is_old })
     }
 
-    fn has_gap(&self, events: &EventEntry) -> bool {
-        let follows = |(first, _)| self.next_seq.is_none_or(|expected| expected == first);
-        !self.forgives_gaps && !events.seqs().is_some_and(follows)
-    }
-
     fn catch_up(&mut self) -> News {
-        if !self.is_found {
-            return self.restart();
-        }
-        self.is_caught_up = true;
-        self.forgives_gaps = false;
-        News::CaughtUp
+        if self.position.catch_up() { News::CaughtUp } else { self.restart() }
     }
 
     fn restart(&mut self) -> News {
-        tracing::warn!(run = %self.run, last = ?self.last, "events are missing; the follower starts again from the beginning");
+        tracing::warn!(run = %self.run, last = ?self.position.last(), "events are missing; the follower starts again from the beginning");
         ::metrics::counter!(RESETS).increment(1);
-        self.after = After::Start;
-        self.is_found = true;
-        self.last = None;
-        self.next_seq = None;
-        self.forgives_gaps = true;
-        self.is_caught_up = false;
+        self.position.restart();
         self.has_seen_end = false;
         self.ready.clear();
         News::Reset
@@ -285,7 +247,7 @@ impl Follower {
         if !self.has_seen_end {
             return self.read().await;
         }
-        if !self.is_caught_up {
+        if !self.position.is_caught_up() {
             return PollResult::Nothing;
         }
         if self.polled_at.elapsed() >= POLL_EVERY {
@@ -296,8 +258,7 @@ impl Follower {
             Some(None) => return self.read().await,
             Some(Some(page)) => page,
         };
-        let reached = self.last.map_or(EntryId::ZERO, |(entry, _)| entry);
-        let Some(entries) = page.behind(reached) else { return self.read().await };
+        let Some(entries) = page.behind(self.position.reached()) else { return self.read().await };
         self.ready.extend(entries.iter().cloned());
         self.has_seen_end = page.is_whole;
         if self.ready.is_empty() { PollResult::Nothing } else { PollResult::Some }
@@ -307,9 +268,8 @@ impl Follower {
         // Clears the hint, because the read covers it.
         self.following.take();
         self.polled_at = Instant::now();
-        let from = self.last.map_or(EntryId::ZERO, |(entry, _)| before(entry));
         let asked = self.page;
-        let entries = match self.store.entries(self.run, from, asked).await {
+        let entries = match self.store.entries(self.run, self.position.read_after(), asked).await {
             Ok(entries) => entries,
             Err(error) => {
                 self.note_failure(&error);
@@ -317,16 +277,14 @@ impl Follower {
             }
         };
         self.has_seen_end = entries.len() < asked;
-        let mut entries = entries.into_iter();
-        if let Some(last) = self.last
-            && entries.next().map(|entry| (entry.id, entry.last_seq())) != Some(last)
-        {
+        let mut entries = entries.into_iter().map(Arc::new);
+        if !self.position.begins_with_last(&mut entries) {
             return PollResult::LastIsGone;
         }
-        self.ready = entries.map(Arc::new).collect();
+        self.ready = entries.collect();
         self.keep_in_bounds();
         if self.has_seen_end {
-            let last = self.last.unwrap_or((EntryId::ZERO, 0));
+            let last = self.position.last().unwrap_or((EntryId::ZERO, 0));
             let (entry, seq) = self.ready.back().map_or(last, |entry| (entry.id, entry.last_seq()));
             self.following.has_reached(entry, seq);
         }
@@ -402,16 +360,8 @@ impl Follower {
     }
 
     fn gone(&mut self) -> News {
-        tracing::warn!(run = %self.run, last = ?self.last, "the run of a follower no longer exists");
+        tracing::warn!(run = %self.run, last = ?self.position.last(), "the run of a follower no longer exists");
         self.is_ended = true;
         News::Gone
-    }
-}
-
-/// The largest id before this one.
-fn before(entry: EntryId) -> EntryId {
-    match entry.minor.checked_sub(1) {
-        Some(minor) => EntryId::new(entry.major, minor),
-        None => EntryId::new(entry.major.saturating_sub(1), u64::MAX),
     }
 }

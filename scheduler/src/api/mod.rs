@@ -20,6 +20,7 @@ pub mod key_watch;
 pub mod metrics;
 pub mod native;
 mod outer;
+pub mod position;
 pub mod request;
 mod served_file;
 pub mod sse;

@@ -61,6 +61,13 @@ struct Owned {
     task: tokio::task::JoinHandle<()>,
 }
 
+/// A keeper that is dropped takes its loops with it. A loop that has ended is not touched.
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 impl ShardKeeper {
     /// Takes and keeps shards until `stop` is set. Then each loop finishes its commit, and all shards are given up.
     pub async fn run(&self, mut stop: watch::Receiver<bool>) {
@@ -224,9 +231,9 @@ impl ShardKeeper {
         None
     }
 
-    async fn let_go(&self, shard: ShardId, one: Owned) {
+    async fn let_go(&self, shard: ShardId, mut one: Owned) {
         let _ = one.stop.send(true);
-        if one.task.await.is_err() {
+        if (&mut one.task).await.is_err() {
             tracing::error!(%shard, "the loop of a shard panicked");
         }
         self.lease.forget(shard);

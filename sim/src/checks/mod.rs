@@ -12,7 +12,7 @@ mod at_end;
 mod outcome;
 mod watch;
 
-pub use watch::{Violation, Watch};
+pub use watch::{Past, Violation, Watch};
 
 use at_commit::Touched;
 use at_end::EndedRun;
@@ -103,6 +103,21 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "SIM-15",
         says: "when all runs have ended, no job, timer or unread fact is left, and everything given up was reported",
+        test: Test::OnTheWay,
+    },
+    Check {
+        id: "SIM-16",
+        says: "a run that was acknowledged as replicated is there after every fail-over",
+        test: Test::OnTheWay,
+    },
+    Check {
+        id: "SIM-17",
+        says: "a follower is told to begin again, or that the run is gone, if something that it was sent was lost, and no other follower is",
+        test: Test::OnTheWay,
+    },
+    Check {
+        id: "SIM-18",
+        says: "what a follower was sent, since the last reset, is what is stored",
         test: Test::OnTheWay,
     },
 ];

@@ -46,8 +46,15 @@ pub struct Watch {
     rest: HashMap<RunId, RunState>,
 }
 
+/// What was known at an earlier moment of some shards.
+pub struct Past {
+    applied: BTreeSet<(ShardId, EntryId)>,
+    results: BTreeSet<(ShardId, EntryId)>,
+    runs: BTreeMap<RunId, Seen>,
+}
+
 /// The recorded history of a run.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Seen {
     events: Vec<EventRecord>,
     written: BTreeMap<String, u32>,
@@ -76,6 +83,29 @@ impl Watch {
     /// Returns true if the run has ended.
     pub fn is_over(&self, run: &RunId) -> bool {
         self.runs.get(run).is_some_and(|seen| seen.is_over)
+    }
+
+    /// Copies what is known of these shards.
+    pub fn past(&self, shards: &[ShardId]) -> Past {
+        let of = |all: &BTreeSet<(ShardId, EntryId)>| {
+            all.iter().filter(|(shard, _)| shards.contains(shard)).copied().collect()
+        };
+        let runs = self.runs.iter().filter(|(run, _)| shards.contains(&run.shard()));
+        let runs = runs.map(|(run, seen)| (*run, seen.clone())).collect();
+        Past { applied: of(&self.applied), results: of(&self.results), runs }
+    }
+
+    /// Forgets what happened to these shards since then, because a fail-over has lost it. The numbers of lost commits stay
+    /// known: they must not be used again.
+    pub fn go_back(&mut self, shards: &[ShardId], to: Past) {
+        let is_other = |(shard, _): &(ShardId, EntryId)| !shards.contains(shard);
+        self.applied.retain(is_other);
+        self.applied.extend(to.applied);
+        self.results.retain(is_other);
+        self.results.extend(to.results);
+        self.runs.retain(|run, _| !shards.contains(&run.shard()));
+        self.runs.extend(to.runs);
+        self.rest.clear();
     }
 
     fn numbered(&mut self, shard: ShardId, commit: &Commit, facts: &[EntryId]) {

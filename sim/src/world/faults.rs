@@ -32,11 +32,30 @@ pub(crate) struct Faults {
     pub(crate) echo: u64,
     /// A job is deleted.
     pub(crate) job_lost: u64,
+    /// A replica stops receiving writes.
+    pub(crate) replica_stops: u64,
+    /// A server fails over to its replica.
+    pub(crate) fails_over: u64,
+    /// A slot moves: its shard refuses requests for a while.
+    pub(crate) slot_moves: u64,
 }
 
 impl Faults {
     /// Draws the rates.
-    pub(crate) fn draw(dice: &mut Dice) -> Self {
+    pub(crate) fn draw(dice: &mut Dice, failovers: bool) -> Self {
+        let mut faults = Self::of_processes(dice);
+        if failovers && dice.percent(60) {
+            if dice.percent(30) {
+                // Servers are all that fails.
+                faults = Self::default();
+            }
+            let mut rate = |high: u64| if dice.percent(70) { dice.between(1, high) } else { 0 };
+            (faults.replica_stops, faults.fails_over, faults.slot_moves) = (rate(400), rate(150), rate(150));
+        }
+        faults
+    }
+
+    fn of_processes(dice: &mut Dice) -> Self {
         match dice.below(10) {
             0 => return Self::default(),
             // Jobs often change their holder, and reports of earlier holders arrive late.
@@ -62,6 +81,7 @@ impl Faults {
             message_twice: rate(200),
             echo: rate(400),
             job_lost: rate(150),
+            ..Self::default()
         }
     }
 }

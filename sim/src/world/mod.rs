@@ -1,12 +1,15 @@
 //! A simulated fleet in one thread: schedulers, workers, a network and a store. A seed decides each small step. First
 //! faults happen; then they stop, and all runs must end.
 
+mod clients;
 mod execute;
 mod faults;
+mod followers;
 mod network;
 mod people;
 mod sabotage;
 mod scheduler;
+mod servers;
 mod shard_loop;
 mod shared;
 mod store_gate;
@@ -23,7 +26,7 @@ use tidemill_common::clock::ManualClock;
 use tidemill_common::graph;
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::store::memory::MemoryStore;
-use tidemill_common::store::{Commit, NewRun, Runs, Shards};
+use tidemill_common::store::{Commit, NewRun, Shards};
 use tidemill_common::wire;
 use tidemill_scheduler::workflows::Workflows;
 
@@ -35,9 +38,10 @@ use crate::guards::Guard;
 use faults::Faults;
 use network::Network;
 use scheduler::Scheduler;
+use servers::Servers;
 use shared::{BEGIN, QUEUE};
 pub(crate) use shared::{Shared, at_once};
-use store_gate::SharedOwner;
+use store_gate::{SharedOwner, Way};
 use worker::Worker;
 
 /// Rounds after the last fault within which every run must end; a round is a third of a second.
@@ -75,7 +79,8 @@ pub struct Settings {
 impl Settings {
     /// Settings for plain graphs without this guard: its absence shows soonest where little else happens.
     pub fn without(guard: Guard) -> Self {
-        Self { features: Features::PLAIN, off: Some(guard), tells: false }
+        let features = Features { failovers: guard.is_about_servers(), ..Features::PLAIN };
+        Self { features, off: Some(guard), tells: false }
     }
 }
 
@@ -120,7 +125,7 @@ impl World {
         let mut dice = Dice::new(seed);
         let shards = 1 + u16::from(dice.percent(40));
         let store = MemoryStore::with(clock.clone(), shards, 100_000);
-        let faults = Faults::draw(&mut dice);
+        let faults = Faults::draw(&mut dice, settings.features.failovers);
         // With this cache, which keeps nothing, every run is loaded again for every batch.
         let cache_bytes = if dice.percent(25) { 1 } else { 1 << 20 };
         let (schedulers, workers, to_come) = (1 + dice.below(3), 1 + dice.below(3), 1 + dice.below(5));
@@ -128,6 +133,9 @@ impl World {
             clock,
             store,
             gate: Default::default(),
+            servers: Servers::new(usize::from(if dice.percent(50) { shards } else { 1 })),
+            clients: BTreeMap::new(),
+            followers: Vec::new(),
             workflows: Workflows::new(&tidemill_common::config::Config::default(), None),
             dice,
             faults,
@@ -197,10 +205,10 @@ impl World {
             has_files: false,
             takes_messages: None,
         };
-        at_once(shared.store.create_run(&new)).ok();
         shared.log(|| format!("run {id} on shard {shard}, given {}, of {}", plan.inputs, plan.document));
         shared.plans.insert(id, plan);
         self.runs.push(id);
+        shared.client_comes(new);
     }
 
     /// Lets a random process do one small step.
@@ -218,7 +226,8 @@ impl World {
             70..=84 => self.deliver(),
             85..=92 => self.meddle(),
             93 => self.submit(),
-            _ => {}
+            94 | 95 => self.shared.clients_act(),
+            _ => self.shared.some_follower_reads(),
         }
         let ms = match self.shared.dice.below(100) {
             0..=7 => self.shared.dice.between(1, 600),
@@ -238,6 +247,12 @@ impl World {
         }
         self.shared.arrive_late();
         self.shared.somebody_acts(&self.runs, self.features);
+        let failed_over = self.shared.servers_act();
+        if !failed_over.is_empty() {
+            let now = self.shared.now();
+            self.workers.iter_mut().for_each(|worker| worker.disturbed(&failed_over, now));
+            self.runs.retain(|run| !self.shared.is_lost(run));
+        }
     }
 
     fn lose_a_job(&mut self) {
@@ -276,6 +291,7 @@ impl World {
     /// Ends all faults. Every run must now end within a limited number of rounds.
     fn come_to_rest(&mut self) {
         self.shared.faults = Faults::default();
+        self.shared.servers_recover();
         while self.to_come > 0 {
             self.submit();
         }
@@ -294,11 +310,14 @@ impl World {
                 self.deliver();
             }
             self.shared.arrive_late();
+            self.shared.clients_act();
+            self.shared.all_followers_read();
             // Forms without an answer expire after an hour.
             let is_long = self.features.forms && round % 50 == 49;
             self.shared.everybody_acts(&self.runs, is_long);
             self.pass(if is_long { FORM_WAIT / 2 } else { Duration::from_millis(333) });
         }
+        self.shared.check_followers();
         let waiting: Vec<&RunId> = self.runs.iter().filter(|run| !self.shared.watch.is_over(run)).collect();
         let found = format!("still under way: {waiting:?}; {}", self.shared.leftovers());
         self.shared.watch.found("SIM-14", found);
@@ -308,6 +327,8 @@ impl World {
         self.runs.iter().all(|run| self.shared.watch.is_over(run))
             && self.shared.network.is_empty()
             && self.shared.limbo.is_empty()
+            && self.shared.all_clients_know()
+            && self.shared.all_streams_ended()
             && self.shared.leftovers().is_empty()
     }
 
@@ -320,10 +341,16 @@ impl World {
                 }
             }
         }
+        self.shared.check_followers();
     }
 }
 
 impl Shared {
+    /// What a commit to a shard meets.
+    fn way(&self, shard: ShardId) -> Way {
+        Way { life: self.servers.life(shard), is_still: self.is_still(shard), off: self.off }
+    }
+
     /// Keeps a commit that may still arrive although its sender has given up waiting.
     fn hold_up(&mut self, owner: SharedOwner, commit: Commit, facts: Vec<EntryId>) {
         self.limbo.push((owner, commit, facts));
@@ -337,7 +364,7 @@ impl Shared {
         let at = self.dice.below(self.limbo.len());
         let (owner, mut commit, facts) = self.limbo.swap_remove(at);
         let shard = owner.borrow().claim().shard;
-        let done = self.gate.commit(&owner, &mut commit, self.off);
+        let done = self.gate.commit(&owner, &mut commit, self.way(shard));
         self.log(|| format!("commit {} arrives late at shard {shard}: {done:?}", commit.number));
         match done {
             Ok(()) => self.committed(shard, &commit, &facts),

@@ -23,6 +23,15 @@ pub(crate) enum Message {
     Result(Box<HandIn>),
 }
 
+impl Message {
+    fn shard(&self) -> ShardId {
+        match self {
+            Self::Report(run, ..) => run.shard(),
+            Self::Result(it) => it.shard,
+        }
+    }
+}
+
 /// A result on its way.
 #[derive(Debug, Clone)]
 pub(crate) struct HandIn {
@@ -49,6 +58,11 @@ pub(crate) struct Network {
 }
 
 impl Network {
+    /// Forgets the facts of these shards: they cannot arrive again.
+    pub(crate) fn forget(&mut self, shards: &[ShardId]) {
+        self.past.retain(|(run, ..)| !shards.contains(&run.shard()));
+    }
+
     /// Returns true if no message is on its way.
     pub(crate) fn is_empty(&self) -> bool {
         self.due.is_empty()
@@ -80,7 +94,15 @@ impl Shared {
         let due: Vec<(Timestamp, u64)> =
             self.network.due.range(..=(now, u64::MAX)).map(|(key, _)| *key).take(8).collect();
         let key = *self.dice.pick(&due)?;
-        match self.network.due.remove(&key)? {
+        let message = self.network.due.remove(&key)?;
+        if self.is_still(message.shard()) {
+            // It was refused and not executed, so it is sent again.
+            self.count("requests sent again");
+            let later = now.plus(Duration::from_millis(50));
+            self.network.due.insert((later, key.1), message);
+            return None;
+        }
+        match message {
             Message::Report(run, kind, body) => {
                 self.arrive(run, kind, body);
                 None

@@ -13,7 +13,9 @@ use crate::script::FormFate;
 impl Shared {
     /// Acts on one of these runs, or does nothing.
     pub(crate) fn somebody_acts(&mut self, runs: &[RunId], features: Features) {
-        let Some(run) = self.dice.pick(runs).copied() else { return };
+        let Some(run) = self.dice.pick(runs).copied().filter(|run| !self.is_still(run.shard())) else {
+            return;
+        };
         if features.forms && self.dice.percent(30) {
             self.answer_forms(run);
         }

@@ -1,8 +1,6 @@
 //! A simulated scheduler: it lives, dies, freezes, and owns shards.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::time::Duration;
 
 use tidemill_common::clock::Timestamp;
@@ -12,6 +10,7 @@ use tidemill_common::store::Shards;
 
 use super::shard_loop::{End, ShardLoop};
 use super::shared::{Shared, at_once};
+use super::store_gate::Line;
 
 const LEASE: Duration = Duration::from_millis(limits::SHARD_LEASE_MS);
 const RENEW: Duration = Duration::from_millis(limits::SHARD_RENEW_MS);
@@ -57,7 +56,8 @@ impl Scheduler {
             return;
         }
         self.renewed_at = shared.now();
-        let shards: Vec<ShardId> = self.owned.keys().copied().collect();
+        let shards: Vec<ShardId> =
+            self.owned.keys().copied().filter(|shard| !shared.is_still(*shard)).collect();
         let lost = at_once(shared.store.renew(&shards, &self.id(), LEASE)).unwrap_or_default();
         for shard in lost {
             let id = self.id();
@@ -152,7 +152,7 @@ impl Scheduler {
     /// Takes free shards, also those that it released before.
     fn look_around(&mut self, shared: &mut Shared) {
         for shard in shared.shards() {
-            if self.owned.contains_key(&shard) {
+            if self.owned.contains_key(&shard) || shared.is_still(shard) {
                 continue;
             }
             let id = self.id();
@@ -161,7 +161,7 @@ impl Scheduler {
                 continue;
             }
             let Some(owner) = at_once(shared.store.claim(shard, &id, LEASE)).ok().flatten() else { continue };
-            let owner = Rc::new(RefCell::new(owner));
+            let owner = Line::to_server(owner, shared.servers.life(shard));
             shared.gate.taken(&owner);
             shared.count("shards taken");
             shared.log(|| {
@@ -180,7 +180,9 @@ impl Scheduler {
         shared.log(|| format!("{id} gives shard {shard} up"));
         shared.count("shards given up");
         self.owned.remove(shard);
-        at_once(shared.store.release(*shard, &id)).ok();
+        if !shared.is_still(*shard) {
+            at_once(shared.store.release(*shard, &id)).ok();
+        }
     }
 
     fn die(&mut self, shared: &mut Shared) {

@@ -9,7 +9,7 @@ use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::limits;
 use tidemill_common::machine::RunState;
 use tidemill_common::machine::fact::JobLost;
-use tidemill_common::store::{CommitError, Shards};
+use tidemill_common::store::{CommitError, Shards, StoreError};
 use tidemill_scheduler::shards::batch;
 use tidemill_scheduler::shards::batch::{Batch, Input};
 use tidemill_scheduler::shards::run_cache;
@@ -77,9 +77,25 @@ impl ShardLoop {
         }
     }
 
+    /// Returns true if the shard refuses requests now. Requests that wait for long end the loop.
+    fn waits(&self, shared: &mut Shared) -> Result<bool, End> {
+        let is_still = shared.is_still(self.shard);
+        if is_still && shared.dice.percent(10) { Err(End::LetGo) } else { Ok(is_still) }
+    }
+
+    /// A fail-over has ended the owner's connection. Readers may connect again before the owner notices it.
+    fn notices_fail_over(&self, shared: &mut Shared) -> Result<(), End> {
+        let is_broken = self.owner.borrow().is_broken(shared.servers.life(self.shard));
+        if is_broken && shared.off != Some(Guard::Line) && shared.dice.percent(50) {
+            return Err(End::LetGo);
+        }
+        Ok(())
+    }
+
     /// Reads facts after the last one that was read.
     pub(crate) fn read(&mut self, shared: &mut Shared) -> Result<(), End> {
-        if self.queue.len() >= QUEUE_MAX {
+        self.notices_fail_over(shared)?;
+        if self.queue.len() >= QUEUE_MAX || self.waits(shared)? {
             return Ok(());
         }
         let (began, count) = (shared.now(), [1, 3, limits::COMMIT_FACTS_MAX][shared.dice.below(3)]);
@@ -104,7 +120,7 @@ impl ShardLoop {
     pub(crate) fn take_due_timers(&mut self, shared: &mut Shared) -> Result<(), End> {
         let is_quiet = self.queue.is_empty() && self.computed.is_empty();
         // Reading timers twice is allowed, and happens while facts keep arriving.
-        if !is_quiet && shared.dice.percent(80) {
+        if !is_quiet && shared.dice.percent(80) || self.waits(shared)? {
             return Ok(());
         }
         let due = shared.store.due(self.shard, None, self.read_all_at, TIMERS_MAX);
@@ -119,7 +135,8 @@ impl ShardLoop {
 
     /// Computes the next commit, while at most one other is computed.
     pub(crate) fn compute(&mut self, shared: &mut Shared) -> Result<(), End> {
-        if self.computed.len() >= 2 {
+        // Runs may have to be loaded.
+        if self.computed.len() >= 2 || self.waits(shared)? {
             return Ok(());
         }
         if self.read_all_at > self.lost.0 {
@@ -156,6 +173,7 @@ impl ShardLoop {
     }
 
     fn load_missing(&mut self, inputs: &[Input], shared: &mut Shared) {
+        let is_broken = self.owner.borrow().is_broken(shared.servers.life(self.shard));
         for id in batch::missing(inputs, &self.cache) {
             let start = batch::start_of(inputs, id);
             let made_of = start.as_ref().map(|(entry, _)| *entry);
@@ -174,6 +192,8 @@ impl ShardLoop {
                     None => self.cache.insert(run),
                 },
                 Err(LoadError::NoRun(_)) => {}
+                // A fail-over has lost what it read. Its next commit tells it so.
+                Err(_) if is_broken => {}
                 Err(error) => shared.watch.found("SIM-13", format!("a run cannot be loaded: {error}")),
             }
         }
@@ -194,7 +214,15 @@ impl ShardLoop {
             shared.count("answers to commits lost");
         }
         if is_written {
-            let done = shared.gate.commit(&self.owner, &mut commit, shared.off);
+            let way = shared.way(self.shard);
+            let done = shared.gate.commit(&self.owner, &mut commit, way);
+            if let Err(CommitError::NotDone(StoreError::Refused { .. })) = &done {
+                // Nothing was written: the same commit is sent again later.
+                shared.count("commits sent again");
+                batch.commit = commit;
+                self.computed.push_front((batch, entries));
+                return Ok(());
+            }
             shared.log(|| {
                 let what = format!("{} inputs, up to {:?}", batch.inputs, commit.cursor);
                 format!("{} commits {} on shard {} ({what}): {done:?}", self.id, commit.number, self.shard)
@@ -242,6 +270,9 @@ impl ShardLoop {
 
     /// Looks for lost jobs, or removes applied facts from the inbox.
     pub(crate) fn housekeeping(&mut self, shared: &mut Shared) -> Result<(), End> {
+        if shared.is_still(self.shard) {
+            return Ok(());
+        }
         if shared.dice.percent(20) {
             return at_once(shared.store.trim_inbox(self.shard, self.epoch)).map_err(|_| End::LetGo);
         }

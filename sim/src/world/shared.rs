@@ -11,8 +11,11 @@ use tidemill_common::store::Commit;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_scheduler::workflows::Workflows;
 
+use super::clients::Client;
 use super::faults::Faults;
+use super::followers::Follower;
 use super::network::Network;
+use super::servers::Servers;
 use super::store_gate::{SharedOwner, StoreGate};
 use crate::checks::Watch;
 use crate::dice::Dice;
@@ -32,6 +35,12 @@ pub(crate) struct Shared {
     pub(crate) store: MemoryStore,
     /// The way into the store, where guards can be removed.
     pub(crate) gate: StoreGate,
+    /// The servers under the store.
+    pub(crate) servers: Servers,
+    /// The clients that submit runs.
+    pub(crate) clients: BTreeMap<RunId, Client>,
+    /// The clients that follow runs.
+    pub(crate) followers: Vec<Follower>,
     /// Workflow versions, shared as between the shards of a process.
     pub(crate) workflows: Workflows,
     /// Source of all randomness of the story.

@@ -1,11 +1,11 @@
 //! A simulated worker: it takes jobs, reports progress, sends results, and may die or freeze while it holds jobs.
 //! Results come from the script, or for a pure node from the engine's own code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tidemill_common::clock::Timestamp;
-use tidemill_common::ids::{Delivery, EntryId};
+use tidemill_common::ids::{Delivery, EntryId, ShardId};
 use tidemill_common::limits;
 use tidemill_common::store::{Accepted, Delivered, Jobs, Note, StaleJob, TakeOver};
 use tidemill_common::wire::fact::report::{JobName, Report};
@@ -38,6 +38,8 @@ pub(crate) struct Worker {
     frozen_until: Option<Timestamp>,
     beaten_at: Timestamp,
     held: BTreeMap<u64, HeldJob>,
+    /// Shards of which an answer may have been lost: it may hold jobs of them without knowing.
+    lost: BTreeSet<ShardId>,
 }
 
 struct HeldJob {
@@ -53,10 +55,24 @@ struct HeldJob {
     sent_at: Option<Timestamp>,
 }
 
+impl HeldJob {
+    fn is(&self, shard: ShardId, entry: EntryId) -> bool {
+        (self.delivered.shard, self.delivered.entry) == (shard, entry)
+    }
+}
+
 impl Worker {
     /// Creates a worker without jobs.
     pub(crate) fn new(number: usize, now: Timestamp) -> Self {
-        Self { number, life: 1, awake_since: now, frozen_until: None, beaten_at: now, held: BTreeMap::new() }
+        Self {
+            number,
+            life: 1,
+            awake_since: now,
+            frozen_until: None,
+            beaten_at: now,
+            held: BTreeMap::new(),
+            lost: BTreeSet::new(),
+        }
     }
 
     fn consumer(&self) -> String {
@@ -79,13 +95,19 @@ impl Worker {
         true
     }
 
+    /// Requests to these shards have failed.
+    pub(crate) fn disturbed(&mut self, shards: &[ShardId], now: Timestamp) {
+        self.lost.extend(shards);
+        self.awake_since = now;
+    }
+
     /// Work by the clock: the heartbeat, which also returns the jobs that are lost.
     pub(crate) fn tick(&mut self, shared: &mut Shared) {
         if !self.is_awake(shared) || self.beaten_at.plus(LEASE / 3) > shared.now() {
             return;
         }
         self.beaten_at = shared.now();
-        for shard in shared.shards() {
+        for shard in shared.shards().filter(|shard| !shared.is_still(*shard)).collect::<Vec<_>>() {
             let of_shard = |held: &&HeldJob| held.delivered.shard == shard;
             let entries: Vec<EntryId> =
                 self.held.values().filter(of_shard).map(|it| it.delivered.entry).collect();
@@ -153,14 +175,40 @@ impl Worker {
     }
 
     fn take(&mut self, shared: &mut Shared) {
+        self.adopt(shared);
         let free = PERMITS.saturating_sub(self.held.len());
         let Ok(mut reader) = at_once(shared.store.job_reader(&self.consumer())) else { return };
         for shard in shared.shards() {
             if free == 0 {
                 return;
             }
+            if shared.is_still(shard) {
+                self.lost.insert(shard);
+                continue;
+            }
             let jobs = at_once(reader.read(&[(shard, QUEUE.into())], 1, Duration::ZERO));
             jobs.into_iter().flatten().for_each(|job| self.begin(job, shared));
+        }
+    }
+
+    /// Begins the jobs that it holds without knowing.
+    fn adopt(&mut self, shared: &mut Shared) {
+        let answering: Vec<ShardId> = self.lost.iter().copied().filter(|it| !shared.is_still(*it)).collect();
+        for shard in answering {
+            self.lost.remove(&shard);
+            let consumer = self.consumer();
+            for job in at_once(shared.store.held(shard, QUEUE, &consumer)).unwrap_or_default() {
+                let is_known = self.held.values().any(|it| it.is(shard, job.entry));
+                if is_known {
+                    continue;
+                }
+                shared.count("jobs adopted");
+                if self.held.len() < PERMITS {
+                    self.begin(job, shared);
+                } else {
+                    at_once(shared.store.hand_back(shard, QUEUE, &consumer, &[(job.entry, job.number)])).ok();
+                }
+            }
         }
     }
 
@@ -170,7 +218,7 @@ impl Worker {
         }
         // During one lease after its start all jobs may look abandoned, because it could not see heartbeats before.
         let idle = if self.awake_since.plus(LEASE) <= shared.now() { LEASE } else { HANDED_BACK };
-        for shard in shared.shards() {
+        for shard in shared.shards().filter(|shard| !shared.is_still(*shard)).collect::<Vec<_>>() {
             let consumer = self.consumer();
             let Ok(stale) = at_once(shared.store.stale(&[(shard, QUEUE.into())], idle)) else { continue };
             let asked: Vec<TakeOver> = stale.jobs.iter().take(1).map(again).collect();
@@ -191,6 +239,18 @@ impl Worker {
         let Some(job) = read else {
             return shared.watch.found("SIM-13", format!("a job cannot be read: {}", delivered.body));
         };
+        let is_it = |it: &HeldJob| it.is(delivered.shard, delivered.entry);
+        if self
+            .held
+            .values()
+            .any(|it| is_it(it) && it.delivered.number == delivered.number && it.sent_at.is_none())
+        {
+            // A fail-over has lost that it holds the job.
+            shared.count("jobs delivered again to their holder");
+            return;
+        }
+        // It took the job over from itself.
+        self.held.retain(|_, it| !is_it(it));
         shared.handed_out += 1;
         let name = JobName {
             lost_at: None,
@@ -212,6 +272,9 @@ impl Worker {
     fn work(&mut self, shared: &mut Shared) {
         let slots: Vec<u64> = self.held.keys().copied().collect();
         let Some(&slot) = shared.dice.pick(&slots) else { return };
+        if self.held.get(&slot).is_some_and(|held| shared.is_still(held.delivered.shard)) {
+            return;
+        }
         match shared.dice.below(8) {
             0 => self.report_started(slot, shared),
             1..=5 => self.report_piece(slot, shared),
@@ -252,8 +315,11 @@ impl Worker {
         if held.sent_at.is_some_and(|sent| sent.plus(AGAIN) > shared.now()) {
             return;
         }
-        held.sent_at = Some(shared.now());
         let shard = held.delivered.shard;
+        if shared.is_still(shard) {
+            return;
+        }
+        held.sent_at = Some(shared.now());
         let result =
             held.result.get_or_insert_with(|| execute::run(&held.job, &held.name, shard, slot, shared));
         for (id, text) in &result.blobs {
@@ -275,6 +341,9 @@ impl Worker {
             self.held.iter().filter(|(_, it)| it.sent_at.is_none()).map(|(slot, _)| *slot).collect();
         let Some(held) = shared.dice.pick(&slots).and_then(|slot| self.held.remove(slot)) else { return };
         let Delivered { shard, entry, number, .. } = held.delivered;
+        if shared.is_still(shard) {
+            return;
+        }
         let consumer = self.consumer();
         shared.log(|| format!("{consumer} hands {entry} back"));
         shared.count("jobs handed back");

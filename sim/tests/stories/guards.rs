@@ -60,3 +60,28 @@ fn without_repair_a_run_waits_forever_for_a_lost_job() {
 fn without_take_over_a_run_waits_forever_for_a_dead_worker() {
     is_missed(Guard::TakeOver, &["SIM-14"]);
 }
+
+#[test]
+fn an_owner_whose_connection_outlives_its_server_goes_on_with_what_is_lost() {
+    is_missed(Guard::Line, &["SIM-1", "SIM-10", "SIM-11"]);
+}
+
+#[test]
+fn a_submission_that_does_not_wait_for_replicas_is_acknowledged_and_lost() {
+    is_missed(Guard::Replicas, &["SIM-16"]);
+}
+
+#[test]
+fn a_submission_that_does_not_look_at_the_master_again_is_acknowledged_and_lost() {
+    is_missed(Guard::Master, &["SIM-16"]);
+}
+
+#[test]
+fn a_commit_that_is_sent_again_although_it_was_written_is_written_twice() {
+    is_missed(Guard::Again, &["SIM-1", "SIM-10", "SIM-11"]);
+}
+
+#[test]
+fn a_follower_that_does_not_look_back_is_not_told_what_is_lost() {
+    is_missed(Guard::Reset, &["SIM-17", "SIM-18"]);
+}

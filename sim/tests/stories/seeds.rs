@@ -6,10 +6,20 @@ use tidemill_sim::{Settings, simulate};
 
 const SEEDS: u64 = 1000;
 /// Things that must happen in some of the stories; otherwise the stories prove too little.
-const MUST_HAPPEN: [&str; 28] = [
+const MUST_HAPPEN: [&str; 38] = [
+    "acknowledged runs lost",
     "answers to commits lost",
     "answers to results lost",
     "commits refused",
+    "commits sent again",
+    "fail-overs with loss",
+    "fail-overs without loss",
+    "followers told: gone",
+    "followers told: reset",
+    "jobs adopted",
+    "requests sent again",
+    "slots moved",
+    "submissions that a fail-over interrupted",
     "facts repeated",
     "forms answered",
     "jobs deleted",

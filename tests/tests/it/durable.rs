@@ -7,6 +7,7 @@ use tidemill_tests::client::{Client, HttpResponse};
 use tidemill_tests::cluster::{ADMIN_KEY, Cluster};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::redis::Redis;
+use tidemill_tests::redis_cluster::RedisCluster;
 use tidemill_tests::wait::{LONG, until};
 use tidemill_tests::waitaof_proxy::WaitAofProxy;
 
@@ -34,21 +35,21 @@ async fn follow(replica: &Redis, master: &Redis) {
     .await;
 }
 
-fn body(durability: &str) -> Json {
+pub(crate) fn body(durability: &str) -> Json {
     json!({"workflow": Flow::new("start -> end").text(), "inputs": {}, "durability": durability})
 }
 
-async fn submit(client: &Client, body: &Json, key: &str) -> HttpResponse {
+pub(crate) async fn submit(client: &Client, body: &Json, key: &str) -> HttpResponse {
     let request = client.request(Method::POST, "/api/v1/runs").header("content-type", "application/json");
     client.send(request.header("idempotency-key", key).body(body.to_string())).await
 }
 
-fn id(answer: &HttpResponse) -> String {
+pub(crate) fn id(answer: &HttpResponse) -> String {
     answer.body["id"].as_str().unwrap_or_else(|| panic!("no id: {}", answer.text)).to_string()
 }
 
 /// The answer for a write that may be lost; returns the id of its run.
-fn is_unknown(answer: &HttpResponse, part: &str) -> String {
+pub(crate) fn is_unknown(answer: &HttpResponse, part: &str) -> String {
     assert_eq!(answer.status, 503, "{}", answer.text);
     assert_eq!(answer.body["code"], "durability_unknown", "{}", answer.text);
     assert_eq!(answer.body["durability"], "unknown", "{}", answer.text);
@@ -58,7 +59,7 @@ fn is_unknown(answer: &HttpResponse, part: &str) -> String {
 }
 
 /// Whether a server has a run; the client may not know its shard.
-fn has(redis: &Redis, run: &str) -> bool {
+pub(crate) fn has(redis: &Redis, run: &str) -> bool {
     redis.cli(&["--scan", "--pattern", &format!("tm:*:run:{run}")]).contains(run)
 }
 
@@ -129,7 +130,8 @@ async fn a_replica_that_is_away_for_long_is_not_waited_for() {
         if answer.status < 300 { Ok(()) } else { Err(answer.text) }
     })
     .await;
-    let line = scheduler.process.wait_for_log("a replica of Redis is away").await;
+    let said = "a replica of Redis is away; durability replicated does not wait for it any more";
+    let line = scheduler.process.wait_for_log(said).await;
     assert_eq!(line["replica"], format!("127.0.0.1:{}", away.port()), "{line}");
 }
 
@@ -242,4 +244,68 @@ async fn a_server_with_waitaof_is_asked_for_its_disk() {
     proxy.is_written(true);
     let again = submit(&client, &body("fsync"), "b").await;
     assert_eq!((again.status, id(&again)), (200, run));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_cluster_each_run_waits_for_the_replica_of_its_own_master() {
+    let mut redis = RedisCluster::start().await;
+    let settings = [("scheduler.shards", "6"), ("scheduler.durability_wait_ms", "3000")];
+    let cluster = Cluster::start(&settings, None).await.at(&redis.url());
+    let scheduler = cluster.scheduler().await;
+    let client = scheduler.client();
+    let on = async |redis: &RedisCluster, at: usize, run: &str| {
+        let keys: Vec<String> =
+            redis.try_ask(at, &["KEYS", &format!("tm:*:run:{run}")]).await.unwrap_or_default();
+        !keys.is_empty()
+    };
+    for n in 0..12 {
+        let answer = submit(&client, &body("replicated"), &format!("whole {n}")).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        let mut have = Vec::new();
+        for at in 0..redis.servers.len() {
+            if on(&redis, at, &id(&answer)).await {
+                have.push(at);
+            }
+        }
+        assert_eq!(have.len(), 2, "a master and its replica have it: {have:?}");
+    }
+    let replica = redis.replica_of(0);
+    redis.servers[replica].kill();
+    let (mut accepted, mut unknown) = (0, None);
+    for n in 0..40 {
+        let key = format!("less {n}");
+        let answer = submit(&client, &body("replicated"), &key).await;
+        match answer.status {
+            201 => {
+                assert!(!on(&redis, 0, &id(&answer)).await, "its only replica is down");
+                accepted += 1;
+            }
+            _ => unknown = Some((key, is_unknown(&answer, "1 of 1 replicas"))),
+        }
+        if accepted > 2 && unknown.is_some() {
+            break;
+        }
+    }
+    let (key, run) = unknown.expect("a run on the master without a replica");
+    assert!(accepted > 2, "the other masters have their replicas");
+    assert!(on(&redis, 0, &run).await);
+    redis.servers[replica].restart().await;
+    until("the same key to be answered with the run", LONG, async || {
+        let answer = submit(&client, &body("replicated"), &key).await;
+        if answer.status == 200 { Ok(assert_eq!(id(&answer), run)) } else { Err(answer.text) }
+    })
+    .await;
+    assert!(on(&redis, replica, &run).await);
+
+    let refused = submit(&client, &body("fsync"), "disk").await;
+    assert_eq!(refused.body["code"], "durability_unsupported", "{}", refused.text);
+    assert!(
+        refused.text.contains("appendfsync always") && refused.text.contains("127.0.0.1:"),
+        "{}",
+        refused.text
+    );
+    for at in 0..3 {
+        redis.ask::<()>(at, &["CONFIG", "SET", "appendfsync", "always"]).await;
+    }
+    assert_eq!(submit(&client, &body("fsync"), "disk").await.status, 201);
 }

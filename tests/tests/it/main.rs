@@ -72,6 +72,7 @@ mod runs_without_redis;
 mod scratch_folder;
 mod sealing;
 mod secrets;
+mod sentinels;
 mod service_api_table;
 mod service_files;
 mod service_front;

@@ -131,7 +131,7 @@ async fn losses(role: Role, loss: Loss, count: usize, settings: &[(&str, &str)])
     // Jobs are short, so that mostly the take-over is measured and not the job.
     let model = llm::rules(json!([{"match": {}, "reply": "done", "delay_ms": 150}])).await;
     let mut dice = Dice::new(1);
-    let mut fleet = Fleet::start(settings, &model, [2, 2], false, &mut dice).await;
+    let mut fleet = Fleet::start(settings, &model, [2, 2], false, &mut dice, None).await;
     let load = load(&fleet);
     let mut times = Vec::new();
     while times.len() < count {

@@ -61,6 +61,12 @@ pub(crate) fn begin_again(
         Ok(job) => job,
         Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
     };
+    if core.in_flight.runs(&place, number) {
+        // A fail-over has lost that the job was delivered here, and it was delivered here again. Its attempt goes on: texts
+        // of two attempts under one delivery could not be told apart.
+        tracing::info!(run = %job.run, node = %job.node, entry = %place.entry, "a job that runs here was delivered again, and goes on");
+        return;
+    }
     core.in_flight.insert(place.clone(), number, Some(job.execution), permit, suspect.as_ref());
     core.in_flight.describe(&place, job.run, job.node.clone());
     crash::pass(crash::CrashPoint::JobTaken);

@@ -168,6 +168,11 @@ impl InFlight {
         taken
     }
 
+    /// Returns true if a job runs here under this delivery count.
+    pub(crate) fn runs(&self, place: &JobPlace, number: u32) -> bool {
+        self.lock().get(place).is_some_and(|job| job.number == number && !job.ended)
+    }
+
     /// Returns true if a job is held, with any delivery count.
     pub(crate) fn contains(&self, place: &JobPlace) -> bool {
         self.lock().contains_key(place)
@@ -210,6 +215,21 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+
+    #[test]
+    fn a_job_runs_under_one_delivery_count_until_it_has_ended() {
+        let (held, permits) = (InFlight::default(), Arc::new(Semaphore::new(2)));
+        let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry: EntryId::new(1, 0) };
+        assert!(!held.runs(&place, 1));
+        for number in [1, 2] {
+            let permit = permits.clone().try_acquire_owned().expect("there is one");
+            held.insert(place.clone(), number, None, permit, None);
+            assert!(held.runs(&place, number) && !held.runs(&place, number + 1));
+        }
+        assert!(!held.runs(&place, 1), "it was taken over");
+        held.ended(&place);
+        assert!(!held.runs(&place, 2));
+    }
 
     #[tokio::test]
     async fn a_job_that_comes_after_the_end_of_its_worker_is_stopped() {

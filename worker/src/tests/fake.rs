@@ -95,6 +95,8 @@ pub(crate) struct FakeJobs {
     queued: Arc<Notify>,
     /// The number of pending loads of blobs that never arrive; it falls when their future is dropped.
     pub(crate) hanging: Arc<AtomicUsize>,
+    /// The number of such loads so far.
+    pub(crate) hung: AtomicUsize,
     hints: Mutex<Option<mpsc::UnboundedReceiver<Hint>>>,
     hint: mpsc::UnboundedSender<Hint>,
     document: Arc<str>,
@@ -132,6 +134,7 @@ impl FakeJobs {
             state: Arc::new(Mutex::new(State { shards: 1, ..State::default() })),
             queued: Arc::default(),
             hanging: Arc::default(),
+            hung: AtomicUsize::default(),
             hints: Mutex::new(Some(hints)),
             hint,
             document: document.canonical().into(),
@@ -558,6 +561,7 @@ impl Jobs for FakeJobs {
     async fn load_blob(&self, _: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
         if id.as_str() == NEVER {
             self.hanging.fetch_add(1, Ordering::SeqCst);
+            self.hung.fetch_add(1, Ordering::SeqCst);
             let _hanging = Hanging(self.hanging.clone());
             std::future::pending::<()>().await;
         }

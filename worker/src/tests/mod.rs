@@ -231,6 +231,20 @@ async fn a_job_that_is_lost_alone_too_often_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_job_that_a_fail_over_delivers_to_its_holder_again_goes_on() {
+    let jobs = FakeJobs::new();
+    let core = working(&jobs, 4);
+    jobs.push(jobs.hanging_job(1));
+    until("it runs", || jobs.hanging.load(Ordering::SeqCst) == 1).await;
+    jobs.push(jobs.hanging_job(1));
+    jobs.push(jobs.job(2, json!("a")));
+    let all = results(&jobs, 1).await;
+    assert_eq!(all[0].kind, "done", "the read loop goes on");
+    assert_eq!((jobs.hanging.load(Ordering::SeqCst), jobs.hung.load(Ordering::SeqCst)), (1, 1));
+    until("only it is held", || core.in_flight.len() == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn deliveries_of_a_lost_entry_count_on() {
     let jobs = FakeJobs::new();
     let _core = working(&jobs, 4);

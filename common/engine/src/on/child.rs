@@ -35,7 +35,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: ChildFact) {
         ChildEvent::Chunk { selector, offset, text } if is_current => {
             began(cx, &job, started_at);
             if is_open(cx, &job) {
-                response::live::chunk(cx, &job, &selector, offset, &text);
+                response::live::chunk(cx, (&job, started_at), &selector, offset, &text);
             }
             if job.frame.is_root() {
                 response::streams::take_chunk(cx, JobChunk { job, started_at, selector, offset, text });

@@ -98,6 +98,7 @@ fn write_all(cx: &mut Step<'_>) {
             stream: key.clone(),
             attempt: stream.attempt,
             delivery: stream.delivery,
+            began: stream.began,
             text: text.clone(),
         })
     }));

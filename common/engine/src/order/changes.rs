@@ -145,6 +145,8 @@ pub struct Held {
     pub attempt: u32,
     /// The delivery that produced the text.
     pub delivery: u32,
+    /// When its worker began.
+    pub began: Timestamp,
     pub text: String,
 }
 

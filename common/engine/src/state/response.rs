@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tidemill_base::clock::Timestamp;
+
 /// The state of the streamed answers of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResponseState {
@@ -29,6 +31,9 @@ pub struct Stream {
     pub attempt: u32,
     /// The delivery that produces the text.
     pub delivery: u32,
+    /// When the worker began. It tells two workers apart that have deliveries of one number: a fail-over lost the delivery to
+    /// the first. The default if it is unknown, as in texts of earlier versions.
+    pub began: Timestamp,
     /// The number of bytes that have arrived.
     pub length: u64,
     /// True when the cursor has reached the text: from then on, chunks are sent as they arrive.

@@ -1,5 +1,7 @@
 //! Streamed answers: the order of their text, and text that another holder withdraws.
 
+use std::time::Duration;
+
 use super::play::Play;
 use tidemill_base::value::{BlobRef, SegmentType, Stored};
 
@@ -93,6 +95,42 @@ fn a_result_of_another_holder_replaces_all_text_that_was_sent() {
         "m.text + \"right\"",
         "m.text + \"\" last",
         "z.answer + \" then \"",
+        "m ok",
+    ]);
+}
+
+#[test]
+fn of_two_holders_with_one_number_the_later_is_shown_until_one_of_them_ends() {
+    let mut play = Play::of(CHAT);
+    play.start().chunk("m", 1, 0, "once upon").skim();
+    let job = play.job_of("m");
+    let late = play.chunk_fact(&job, 1, 9, " a time");
+    let done = play.done_fact(&job, 1, "once upon a time", &[16]);
+    // A fail-over has lost the first delivery. The next one has its number, and the first holder does not know of it yet.
+    play.now = play.now.plus(Duration::from_secs(9));
+    play.reload().chunk("m", 1, 0, "there").tells(&["m.text = \"\"", "m.text + \"there\""]);
+    play.reload().feed(vec![late]).tells(&[]);
+    play.chunk("m", 1, 5, " was").tells(&["m.text + \" was\""]);
+    play.reload().finish("m", done).tells(&[
+        "m.text = \"\"",
+        "m.text + \"once upon a time\"",
+        "m.text + \"\" last",
+        "z.answer + \" then \"",
+        "m ok",
+    ]);
+}
+
+#[test]
+fn held_text_of_another_holder_with_the_same_number_is_dropped() {
+    let mut play = Play::of(CHAT);
+    play.start().chunk("n", 1, 0, "old").reload().skim();
+    play.now = play.now.plus(Duration::from_secs(9));
+    play.chunk("n", 1, 0, "new").tells(&[]);
+    play.reload().done("m", "M").tells(&[
+        "m starts",
+        "m.text + \"M\"",
+        "z.answer + \" then \"",
+        "n.text + \"new\"",
         "m ok",
     ]);
 }

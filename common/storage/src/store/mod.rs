@@ -94,6 +94,17 @@ pub enum StoreError {
         doing: &'static str,
         reason: String,
     },
+    /// The Sentinels do not accept the user or the password that they are asked with, or the user may not do this.
+    #[error(
+        "the Sentinel at {address} refuses this user while {doing}: {reason}; Sentinels have users of their own: check \
+         redis.sentinel_user, redis.sentinel_password, and the rights of the user there"
+    )]
+    SentinelDenied {
+        address: String,
+        /// The attempted operation.
+        doing: &'static str,
+        reason: String,
+    },
     /// Redis gave an unexpected answer.
     #[error("Redis gave an unexpected answer while {doing}: {reason}")]
     Unexpected {
@@ -118,7 +129,10 @@ impl StoreError {
     pub fn is_passing(&self) -> bool {
         match self {
             // A password that changes reaches the processes and Redis at different moments.
-            Self::Unreachable { .. } | Self::Refused { .. } | Self::Denied { .. } => true,
+            Self::Unreachable { .. }
+            | Self::Refused { .. }
+            | Self::Denied { .. }
+            | Self::SentinelDenied { .. } => true,
             Self::Unexpected { .. } | Self::Unusable(_) | Self::Newer { .. } => false,
         }
     }

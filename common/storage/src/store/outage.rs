@@ -24,12 +24,15 @@ pub enum Outage {
     Busy,
     /// It does not accept this process's user or password, or the user has too few rights.
     Denied,
+    /// Another server becomes the master.
+    FailingOver,
     /// It refused the request for another reason that passes.
     Refused,
 }
 
 /// The beginnings of Redis's answers. Scripts put them in the middle of a sentence.
-const ANSWERS: [(&str, Outage); 9] = [
+const ANSWERS: [(&str, Outage); 10] = [
+    ("no master at the moment", Outage::FailingOver),
     ("READONLY", Outage::ReadOnly),
     ("OOM command not allowed", Outage::Full),
     ("OOM", Outage::Full),
@@ -51,7 +54,7 @@ impl Outage {
         match error {
             StoreError::Unreachable { reason, .. } => Some(by_answer(reason, Self::Silent)),
             StoreError::Refused { reason, .. } => Some(by_answer(reason, Self::Refused)),
-            StoreError::Denied { .. } => Some(Self::Denied),
+            StoreError::Denied { .. } | StoreError::SentinelDenied { .. } => Some(Self::Denied),
             StoreError::Unexpected { .. } | StoreError::Unusable(_) | StoreError::Newer { .. } => None,
         }
     }
@@ -78,8 +81,10 @@ impl Outage {
             }
             Self::Busy => "the store is busy: a script blocks Redis",
             Self::Denied => {
-                "the store refuses this process: check the user, the password and its ACL in redis.url"
+                "the store refuses this process: check the user, the password and its ACL in redis.url (of Sentinels: \
+                 redis.sentinel_user and redis.sentinel_password)"
             }
+            Self::FailingOver => "the store has no master at the moment: Redis is failing over",
             Self::Refused => "the store refused the request for now",
         }
     }
@@ -115,6 +120,7 @@ mod tests {
                 Outage::FewReplicas,
                 "min-replicas-to-write",
             ),
+            (refused("there is no master at the moment: …"), Outage::FailingOver, "failing over"),
             (refused("MISCONF Errors writing to the AOF file"), Outage::Disk, "disk"),
             (refused("LOADING Redis is loading the dataset in memory"), Outage::Loading, "loading"),
             (refused("CLUSTERDOWN Hash slot not served"), Outage::NoMaster, "no master"),

@@ -6,6 +6,7 @@ use super::WHAT;
 use crate::WireError;
 use crate::codec::text::ObjectText;
 use crate::state::frames;
+use tidemill_base::clock::Timestamp;
 use tidemill_base::value::JsonMap;
 use tidemill_engine::order::changes::Held;
 use tidemill_engine::state::response::{ResponseState, Stream};
@@ -20,6 +21,9 @@ pub fn stream_json(stream: &Stream) -> String {
     let mut object = ObjectText::with_capacity(128);
     object.number("attempt", stream.attempt);
     object.number("delivery", stream.delivery);
+    if stream.began != Timestamp::default() {
+        object.number("began", stream.began.micros());
+    }
     object.number("length", stream.length);
     object.value("told", &stream.told);
     object.value("closed", &stream.closed);
@@ -34,6 +38,7 @@ pub(super) fn stream_from_json(text: &str) -> Result<Stream, WireError> {
     Ok(Stream {
         attempt: u32::try_from(number("attempt")).unwrap_or(u32::MAX),
         delivery: u32::try_from(number("delivery")).unwrap_or(u32::MAX),
+        began: moment(&map, "began"),
         length: number("length"),
         told: truth("told"),
         closed: truth("closed"),
@@ -44,8 +49,12 @@ pub(super) fn stream_from_json(text: &str) -> Result<Stream, WireError> {
 
 /// Writes a held chunk.
 pub fn held_json(held: &Held) -> String {
-    json!({"stream": held.stream, "attempt": held.attempt, "delivery": held.delivery, "text": held.text})
-        .to_string()
+    let mut held_json =
+        json!({"stream": held.stream, "attempt": held.attempt, "delivery": held.delivery, "text": held.text});
+    if held.began != Timestamp::default() {
+        held_json["began"] = held.began.micros().into();
+    }
+    held_json.to_string()
 }
 
 /// Writes the response cursor and the order of finished responses. Keeps the order of a response's names too:
@@ -113,7 +122,12 @@ fn order_variables(run: &mut RunState, node: &str, names: &Json) {
     }
 }
 
-/// Loads a held chunk. It counts only while its stream still has the same attempt and delivery, and nothing
+/// Reads a time; the default if it is missing, as in what earlier versions wrote.
+fn moment(map: &JsonMap, key: &str) -> Timestamp {
+    map.get(key).and_then(Json::as_i64).map(Timestamp::from_micros).unwrap_or_default()
+}
+
+/// Loads a held chunk. It counts only while its stream still has the same attempt, delivery and worker, and nothing
 /// of it has been sent.
 pub(super) fn load_held(run: &mut RunState, text: &str) -> Result<(), WireError> {
     let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
@@ -123,6 +137,7 @@ pub(super) fn load_held(run: &mut RunState, text: &str) -> Result<(), WireError>
     if let Some(stream) = run.response.streams.get_mut(words("stream"))
         && !stream.told
         && (stream.attempt, stream.delivery) == (number("attempt"), number("delivery"))
+        && stream.began == moment(&map, "began")
     {
         stream.held.push(words("text").to_string());
     }

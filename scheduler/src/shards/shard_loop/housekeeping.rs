@@ -1,12 +1,13 @@
 //! Background work of a shard's owner, one task at a time, so that none of it delays facts.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::ids::RunId;
 use tidemill_common::store::StoreError;
+use tokio::time::Instant;
 
 use crate::metrics as names;
 use crate::shards::batch::Batch;

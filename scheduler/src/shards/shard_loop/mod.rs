@@ -14,7 +14,7 @@ mod timers;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tidemill_common::clock::Timestamp;
@@ -26,6 +26,7 @@ use tidemill_common::machine::RunStatus;
 use tidemill_common::store::{Claim, Commit, CommitError, FactReader, Owner, RawFact, StoreError};
 use tidemill_common::wire::asked::QUESTIONS_ONCE;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::background::budgets::Meter;
 use crate::metrics::Counts;

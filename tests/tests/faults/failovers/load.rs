@@ -7,6 +7,7 @@ use std::time::Duration;
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value as Json, json};
 use tidemill_tests::cluster::ADMIN_KEY;
+use tidemill_tests::fleet::reqwest_client;
 
 /// A form, and after it a node that a worker executes.
 pub(super) const FORM: &str = include_str!("../workflows/form_then_worker.yml");
@@ -41,7 +42,7 @@ impl Load {
         let (told, is_over) = (Arc::<Mutex<Told>>::default(), Arc::new(AtomicBool::new(false)));
         let clients = (0..4).map(|number| {
             let client = Submitter {
-                http: Client::new(),
+                http: reqwest_client(),
                 base: format!("http://{address}"),
                 told: told.clone(),
                 is_over: is_over.clone(),

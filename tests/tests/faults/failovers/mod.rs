@@ -1,7 +1,8 @@
 //! Fail-overs under load, planned ones and crashes, and then a comparison of what clients were told with what is there:
 //! nothing that was acknowledged as `replicated` may be lost, and no result may be applied twice. `FAILOVERS=n` sets the
-//! number; `make failovers` runs many.
+//! number, and `FAILOVERS_FORM` one of the forms `replicas`, `sentinel` and `cluster`; `make failovers` runs many.
 
+mod forms;
 mod load;
 
 use std::collections::BTreeMap;
@@ -9,9 +10,9 @@ use std::time::Duration;
 
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::Cluster;
-use tidemill_tests::replicas::{FailOver, Replicas};
 use tidemill_tests::wait::{LONG, until};
 
+use self::forms::Form;
 use self::load::{Load, Told};
 use super::QUICK;
 
@@ -25,25 +26,40 @@ fn count() -> usize {
     std::env::var("FAILOVERS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
 }
 
+/// Whether a form is wanted: `FAILOVERS_FORM` names one, and without it all are.
+fn is_wanted(form: &str) -> bool {
+    std::env::var("FAILOVERS_FORM").map_or(true, |wanted| wanted.is_empty() || wanted == form)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_was_replicated_is_lost_in_a_fail_over() {
-    let mut servers = Replicas::start(2).await;
-    let settings = [&QUICK[..], &[("scheduler.shards", "2")]].concat();
-    let cluster = Cluster::start(&settings, None).await;
-    let start = |program: &str| {
-        let mut command = cluster.command(program);
-        command.env("TIDEMILL_REDIS_URL", servers.url());
-        command
-    };
-    let mut command = start("tidemill-scheduler");
-    command.args(["--listen", "127.0.0.1:0"]);
-    let scheduler = cluster.scheduler_of(command).await;
-    let workers = [
-        cluster.worker_of(start("tidemill-worker")).await,
-        cluster.worker_of(start("tidemill-worker")).await,
-    ];
+    fails_over("replicas").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_was_replicated_is_lost_in_a_fail_over_of_sentinels() {
+    fails_over("sentinel").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_was_replicated_is_lost_in_a_fail_over_of_a_cluster() {
+    fails_over("cluster").await;
+}
+
+async fn fails_over(form: &str) {
+    if !is_wanted(form) {
+        return;
+    }
+    let mut servers = Form::start(form).await;
+    let own = servers.settings();
+    let mut settings = QUICK.to_vec();
+    settings.extend(own.iter().map(|(key, value)| (*key, value.as_str())));
+    let cluster = Cluster::start(&settings, None).await.at(&servers.url());
+    let scheduler = cluster.scheduler().await;
+    let workers = [cluster.worker().await, cluster.worker().await];
 
     let load = Load::start(&scheduler.address);
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for number in 0..count() {
         let before = load.accepted();
         until("runs to be accepted", ALL_END_WITHIN, async || {
@@ -51,17 +67,14 @@ async fn nothing_that_was_replicated_is_lost_in_a_fail_over() {
             if accepted >= before + RUNS_BETWEEN { Ok(()) } else { Err(format!("{accepted} after {before}")) }
         })
         .await;
-        // The old master of a planned one goes on for 0 to 450 ms.
-        let how = if number % 2 == 0 { FailOver::Planned } else { FailOver::Crash };
-        let while_both = Duration::from_millis(50 * (number as u64 % 10));
-        servers.fail_over(how, tokio::time::sleep(while_both)).await;
+        *counts.entry(servers.fail_over(number).await).or_default() += 1;
     }
     let told = load.end().await;
     let client = scheduler.client();
     let lost = lost(&client, &told.memory).await;
     println!(
-        "{} fail-overs: {} runs accepted as replicated, {} answers, {} requests told unknown, {} failed; {} of {} runs \
-         accepted as memory are lost",
+        "{form}: {} fail-overs {counts:?}: {} runs accepted as replicated, {} answers, {} requests told unknown, {} \
+         failed; {} of {} runs accepted as memory are lost",
         count(),
         told.replicated.len(),
         told.answered.len(),

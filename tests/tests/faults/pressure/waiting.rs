@@ -74,9 +74,10 @@ fn info(cluster: &Cluster, section: &str, name: &str) -> f64 {
     line.and_then(|value| value.trim().parse().ok()).expect("a number of INFO")
 }
 
-/// The memory of the data, in bytes; the buffers of connections come and go.
+/// The memory of the data, in bytes; the buffers of connections and of the log come and go.
 fn memory(cluster: &Cluster) -> f64 {
-    info(cluster, "memory", "used_memory") - info(cluster, "memory", "mem_clients_normal")
+    let of = |name: &str| info(cluster, "memory", name);
+    of("used_memory") - of("mem_clients_normal") - of("mem_aof_buffer")
 }
 
 /// The bytes of each key of a run, by the end of its name.

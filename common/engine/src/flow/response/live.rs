@@ -6,22 +6,30 @@
 //! is sent twice.
 
 use crate::fact::{JobDone, JobRef};
-use crate::flow::response::streams::{fresh_part, renewed, rest_of};
+use crate::flow::response::streams::{Source, fresh_part, renewed, rest_of};
 use crate::order::events::{ChunkText, EventKind, ShownIn};
 use crate::state::response::Stream;
 use crate::step::Step;
+use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::Selector;
 use tidemill_workflow::graph::{NodeIx, TemplatePart, stream_key, stream_prefix};
 
 /// Sends a chunk of a child's text. Repeated chunks, chunks of older holders, and chunks after a gap are ignored.
-pub(crate) fn chunk(cx: &mut Step<'_>, job: &JobRef, selector: &Selector, offset: u64, text: &str) {
+pub(crate) fn chunk(
+    cx: &mut Step<'_>,
+    (job, began): (&JobRef, Timestamp),
+    selector: &Selector,
+    offset: u64,
+    text: &str,
+) {
     let key = key_of(&job.frame, selector);
-    if !begins(cx, job, selector, &key) {
+    let source = Source { job, began, has_ended: false };
+    if !begins(cx, &source, selector, &key) {
         return;
     }
     let Some(stream) = cx.run.response.streams.get_mut(&key) else { return };
-    if (stream.attempt, stream.delivery) != (job.attempt, job.delivery) {
+    if (stream.attempt, stream.delivery) != (job.attempt, job.delivery) || source.is_other(stream) {
         return;
     }
     let Some(fresh) = fresh_part(stream, offset, text).filter(|fresh| !fresh.is_empty()) else { return };
@@ -35,7 +43,8 @@ pub(crate) fn chunk(cx: &mut Step<'_>, job: &JobRef, selector: &Selector, offset
 pub(crate) fn finish(cx: &mut Step<'_>, done: &JobDone) {
     for (selector, total) in &done.streamed {
         let key = key_of(&done.job.frame, selector);
-        if *total == 0 || !begins(cx, &done.job, selector, &key) {
+        let source = Source { job: &done.job, began: done.started_at, has_ended: true };
+        if *total == 0 || !begins(cx, &source, selector, &key) {
             continue;
         }
         let Some(stream) = cx.run.response.streams.get_mut(&key) else { continue };
@@ -67,14 +76,15 @@ pub(crate) fn close(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
 
 /// Returns true when the text is sent here. Begins it, or begins it again for a newer holder, whose predecessor's text
 /// is withdrawn.
-fn begins(cx: &mut Step<'_>, job: &JobRef, selector: &Selector, key: &str) -> bool {
+fn begins(cx: &mut Step<'_>, source: &Source<'_>, selector: &Selector, key: &str) -> bool {
+    let job = source.job;
     let known = cx.run.response.streams.get(key);
     if known.is_none() && is_shown(cx, job, selector) {
         return false;
     }
-    let Some(has_text) = renewed(known, job) else { return true };
-    let (attempt, delivery) = (job.attempt, job.delivery);
-    let stream = Stream { attempt, delivery, told: true, ..Stream::default() };
+    let Some(has_text) = renewed(known, source) else { return true };
+    let (attempt, delivery, began) = (job.attempt, job.delivery, source.began);
+    let stream = Stream { attempt, delivery, began, told: true, ..Stream::default() };
     cx.run.response.streams.insert(key.to_owned(), stream);
     cx.out.streams.insert(key.to_owned());
     if has_text {

@@ -7,6 +7,7 @@ use crate::order::events::{About, ChunkText, EventKind, ShownIn};
 use crate::state::record::Record;
 use crate::state::response::Stream;
 use crate::step::Step;
+use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::{Selector, Stored};
 use tidemill_workflow::graph::{NodeIx, stream_key, stream_prefix};
@@ -21,8 +22,12 @@ pub(crate) fn take_chunk(cx: &mut Step<'_>, it: JobChunk) {
     if !cx.run.graph.streamed.contains(&key) {
         return;
     }
-    renew(cx, &it.job, &it.selector);
+    let source = Source { job: &it.job, began: it.started_at, has_ended: false };
+    renew(cx, &source, &it.selector);
     let Some(stream) = cx.run.response.streams.get_mut(&key) else { return };
+    if source.is_other(stream) {
+        return;
+    }
     let Some(fresh) = fresh_part(stream, it.offset, &it.text) else { return };
     if fresh.is_empty() {
         return;
@@ -32,6 +37,30 @@ pub(crate) fn take_chunk(cx: &mut Step<'_>, it: JobChunk) {
     keep(cx, &it.job, &key, fresh);
 }
 
+/// Who produces a text.
+pub(super) struct Source<'a> {
+    pub(super) job: &'a JobRef,
+    /// When it began.
+    pub(super) began: Timestamp,
+    /// It has ended, and the store has accepted its result: it is the holder.
+    pub(super) has_ended: bool,
+}
+
+impl Source<'_> {
+    /// True when the text is from another worker whose delivery has the same number: a fail-over lost one of the two. Or from
+    /// the same worker, which began again.
+    pub(super) fn is_other(&self, stream: &Stream) -> bool {
+        let is_same = (stream.attempt, stream.delivery) == (self.job.attempt, self.job.delivery);
+        is_same && stream.began != self.began && stream.began != Timestamp::default()
+    }
+
+    fn replaces(&self, stream: &Stream) -> bool {
+        let is_newer = (stream.attempt, stream.delivery) < (self.job.attempt, self.job.delivery);
+        // Clocks differ, so this may take the earlier one for the newer; but it never changes back, and the end decides.
+        is_newer || (self.is_other(stream) && (self.has_ended || stream.began < self.began))
+    }
+}
+
 fn keep(cx: &mut Step<'_>, job: &JobRef, key: &str, text: String) {
     cx.out.streams.insert(key.to_string());
     let Some(stream) = cx.run.response.streams.get_mut(key) else { return };
@@ -39,7 +68,8 @@ fn keep(cx: &mut Step<'_>, job: &JobRef, key: &str, text: String) {
         return;
     }
     stream.held.push(text.clone());
-    cx.out.held.push(Held { stream: key.to_string(), attempt: job.attempt, delivery: job.delivery, text });
+    let (attempt, delivery, began) = (job.attempt, job.delivery, stream.began);
+    cx.out.held.push(Held { stream: key.to_string(), attempt, delivery, began, text });
 }
 
 /// Returns the part of a chunk that has not arrived yet; `None` when the chunk is after a gap.
@@ -49,12 +79,12 @@ pub(super) fn fresh_part<'a>(stream: &Stream, offset: u64, text: &'a str) -> Opt
 }
 
 /// Starts the text again if a newer holder produces it: sent text is withdrawn, and held chunks are dropped.
-fn renew(cx: &mut Step<'_>, job: &JobRef, selector: &Selector) {
-    let key = stream_key(selector);
-    let (attempt, delivery) = (job.attempt, job.delivery);
-    let Some(withdraw) = renewed(cx.run.response.streams.get(&key), job) else { return };
+fn renew(cx: &mut Step<'_>, source: &Source<'_>, selector: &Selector) {
+    let (key, job) = (stream_key(selector), source.job);
+    let (attempt, delivery, began) = (job.attempt, job.delivery, source.began);
+    let Some(withdraw) = renewed(cx.run.response.streams.get(&key), source) else { return };
     withdraw_thoughts(cx, job);
-    let fresh = Stream { attempt, delivery, told: withdraw, ..Stream::default() };
+    let fresh = Stream { attempt, delivery, began, told: withdraw, ..Stream::default() };
     cx.run.response.streams.insert(key.clone(), fresh);
     cx.out.held.retain(|h| h.stream != key);
     cx.out.streams.insert(key);
@@ -65,11 +95,10 @@ fn renew(cx: &mut Step<'_>, job: &JobRef, selector: &Selector) {
     }
 }
 
-/// Returns whether sent text must be withdrawn, because a newer holder produces it again; `None` when `job` is no newer
+/// Returns whether sent text must be withdrawn, because a newer holder produces it again; `None` when this is no newer
 /// holder.
-pub(super) fn renewed(old: Option<&Stream>, job: &JobRef) -> Option<bool> {
-    let is_newer = old.is_none_or(|s| (s.attempt, s.delivery) < (job.attempt, job.delivery));
-    is_newer.then(|| old.is_some_and(|s| s.told))
+pub(super) fn renewed(old: Option<&Stream>, source: &Source<'_>) -> Option<bool> {
+    old.is_none_or(|stream| source.replaces(stream)).then(|| old.is_some_and(|stream| stream.told))
 }
 
 fn emit_withdrawn(cx: &mut Step<'_>, about: About, selector: Selector) {
@@ -114,12 +143,13 @@ pub(crate) fn finish(cx: &mut Step<'_>, it: &JobDone) {
     if !it.job.frame.is_root() || it.streamed.is_empty() {
         return;
     }
+    let source = Source { job: &it.job, began: it.started_at, has_ended: true };
     for (selector, total) in &it.streamed {
         let key = stream_key(selector);
         if !cx.run.graph.streamed.contains(&key) {
             continue;
         }
-        renew(cx, &it.job, selector);
+        renew(cx, &source, selector);
         let Some(stream) = cx.run.response.streams.get(&key) else { continue };
         if !stream.closed && stream.length < *total {
             let from = stream.length;

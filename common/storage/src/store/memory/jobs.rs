@@ -37,9 +37,10 @@ impl JobReader for MemoryJobReader {
         block: Duration,
     ) -> Result<Vec<Delivered>, StoreError> {
         let (inner, consumer) = (&self.inner, self.consumer.as_str());
+        inner.count();
         let take = || {
             let now = inner.now();
-            let mut space = inner.lock();
+            let mut space = inner.look();
             let mut taken = Vec::new();
             for (shard, queue) in streams {
                 let source = JobSource { shard: *shard, queue };

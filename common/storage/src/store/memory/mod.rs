@@ -32,7 +32,7 @@ mod uploads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ use tokio::time::Instant;
 
 use super::following::Followed;
 use super::{App, Hint, Meta, Raised, StoreError};
+pub use inspect::Snapshot;
 use shard::Shard;
 use tidemill_base::clock::{Clock, Timestamp};
 use tidemill_base::ids::{EntryId, RunId, ShardId};
@@ -66,6 +67,8 @@ struct Inner {
     jobs_came: Notify,
     events_came: Arc<Followed>,
     hints: broadcast::Sender<Hint>,
+    /// The number of requests so far.
+    requests: AtomicU64,
 }
 
 /// All data of the namespace.
@@ -132,6 +135,7 @@ impl MemoryStore {
                 jobs_came: Notify::new(),
                 events_came: Arc::default(),
                 hints: broadcast::Sender::new(HINTS_KEPT),
+                requests: AtomicU64::new(0),
             }),
         }
     }
@@ -148,6 +152,7 @@ impl Inner {
     }
 
     fn meta(&self) -> Meta {
+        self.count();
         let shards = self.shards.load(Ordering::Relaxed);
         Meta { version: tidemill_wire::VERSION, shards, shards_first: self.shards_first }
     }
@@ -160,8 +165,20 @@ impl Inner {
         }
     }
 
-    /// After a panic of another holder the data is still good enough for a test.
+    /// Counts a request.
+    fn count(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The data, for a request.
     fn lock(&self) -> MutexGuard<'_, Namespace> {
+        self.count();
+        self.look()
+    }
+
+    /// The data, for the rest of a request that was counted. After a panic of another holder they are still good enough
+    /// for a test.
+    fn look(&self) -> MutexGuard<'_, Namespace> {
         self.space.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,14 +14,14 @@ use tidemill_wire::job::queued_at;
 use tidemill_wire::suspect::Suspect;
 
 /// A job that waits or is held.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Job {
     pub(super) run: String,
     pub(super) body: String,
 }
 
 /// A delivery.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Pending {
     /// `None` after the job was returned: any consumer may take it.
     consumer: Option<String>,
@@ -45,7 +45,7 @@ fn between(earlier: Timestamp, later: Timestamp) -> Duration {
     Duration::from_micros(u64::try_from(later.micros() - earlier.micros()).unwrap_or(0))
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Queue {
     jobs: Stream<Job>,
     /// The last entry that was delivered for the first time.

@@ -17,7 +17,7 @@ use tidemill_wire::state::AtRest;
 use tidemill_wire::state::messages::{HISTORY_PART, MessagesAtRest, OBJECTS_FIELD, list_of_part, parts};
 use tidemill_workflow::messages::HISTORY_HELD;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Shard {
     /// The holder of the lease, and its end.
     pub(super) lease: Option<(String, Timestamp)>,
@@ -47,7 +47,7 @@ pub(super) struct Shard {
     pub(super) schedules: BTreeMap<String, Timestamp>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Conversation {
     pub(super) fields: HashMap<String, String>,
     /// Oldest first.
@@ -65,7 +65,7 @@ pub(super) struct Conversation {
 }
 
 /// The fence: what the next commit builds on.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Fence {
     pub(super) epoch: u64,
     pub(super) holder: String,
@@ -83,18 +83,20 @@ pub(super) struct Message {
     pub(super) body: String,
 }
 
+#[derive(Clone)]
 pub(super) struct Blob {
     pub(super) text: String,
     /// When it expires; `None` once accepted.
     pub(super) until: Option<Timestamp>,
 }
 
+#[derive(Clone)]
 pub(super) struct GraphDocument {
     pub(super) text: Arc<str>,
     pub(super) runs: usize,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Run {
     pub(super) fields: HashMap<String, String>,
     pub(super) state: HashMap<String, String>,
@@ -288,7 +290,7 @@ impl Shard {
 }
 
 /// The timers: members by due time, then by name.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Timers {
     due: HashMap<String, Timestamp>,
     order: BTreeSet<(Timestamp, String)>,

@@ -62,7 +62,8 @@ impl FactReader for MemoryFactReader {
         block: Duration,
     ) -> Result<Vec<RawFact>, StoreError> {
         let (inner, shard) = (&self.inner, self.shard);
-        wait_for_items(&inner.facts_came, block, || inner.lock().shard(shard).facts(after, count)).await
+        inner.count();
+        wait_for_items(&inner.facts_came, block, || inner.look().shard(shard).facts(after, count)).await
     }
 }
 
@@ -292,6 +293,7 @@ impl Shards for MemoryStore {
     }
 
     async fn memory(&self, _: ShardId) -> Result<Memory, StoreError> {
+        self.inner.count();
         Ok(Memory::default())
     }
 

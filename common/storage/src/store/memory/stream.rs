@@ -6,7 +6,7 @@ use std::ops::Bound;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::EntryId;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Stream<T> {
     entries: BTreeMap<EntryId, T>,
     last: EntryId,

@@ -9,10 +9,11 @@ use super::connection::servers::Lane;
 use crate::store::StoreError;
 use bb8_redis::bb8;
 
-/// The way of large values: a connection of the pool to one server, or in a cluster the shared connections for them.
+/// The way of large values: a connection of the pool to one server, or where the server of a key may change, in a cluster
+/// or with Sentinels, the shared connections for them.
 pub(super) enum BlobLane<'a> {
     Pool(bb8::PooledConnection<'a, BlobConnections>),
-    Cluster(&'a Connector),
+    Shared(&'a Connector),
 }
 
 impl BlobLane<'_> {
@@ -24,7 +25,7 @@ impl BlobLane<'_> {
     ) -> Result<T, StoreError> {
         match self {
             Self::Pool(connection) => connection.ask(doing, command).await,
-            Self::Cluster(connector) => connector.ask_in(Lane::Blobs, doing, command).await,
+            Self::Shared(connector) => connector.ask_in(Lane::Blobs, doing, command).await,
         }
     }
 }

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use redis::RedisError;
 
 use super::RedisStore;
-use super::connection::{Connector, is_read_only, one_slot};
+use super::connection::{Connector, is_cut_off, is_read_only, one_slot};
 use super::follow::Followers;
 use super::keys::{Keys, RunKeys};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Reply, Request, Word, error_of};
@@ -415,9 +415,9 @@ fn outcome(
     before: &Fence<'_>,
     behind: &Fence<'_>,
 ) -> Result<(), NotCommitted> {
-    // EXEC itself only reports that an earlier command failed.
+    // EXEC itself only reports that an earlier command failed. These need a new connection.
     if let Some(error) = replies.pass(commands - 3).map(error_of)
-        && is_read_only(&error)
+        && (is_read_only(&error) || is_cut_off(&error))
     {
         return Err(NotCommitted::Unknown(error));
     }

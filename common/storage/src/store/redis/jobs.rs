@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::Value;
+use redis::{Pipeline, Value};
 
 use super::RedisStore;
 use super::connection::{Arg, args};
@@ -47,7 +47,7 @@ impl Jobs for RedisStore {
     }
 
     async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError> {
-        Ok(self.announce(&self.keys.workers(), consumer, ttl).await?.len())
+        self.announce(&self.keys.workers(), consumer, ttl, "count").await
     }
 
     async fn retire_worker(&self, consumer: &str) -> Result<(), StoreError> {
@@ -345,12 +345,13 @@ impl Jobs for RedisStore {
 
     async fn wake(&self, reader: u64) -> Result<(), StoreError> {
         if self.connector.is_cluster() {
-            self.sleepers.wake(reader);
+            self.sleepers.wake(&self.keys, reader);
             return Ok(());
         }
-        let mut command = redis::cmd("CLIENT");
-        command.arg("UNBLOCK").arg(reader).arg("TIMEOUT");
-        self.connector.ask("waking the reader of jobs", &command).await
+        let mut pipe = redis::pipe();
+        pipe.atomic();
+        wake(&mut pipe, &self.keys.probe(), reader);
+        self.connector.ask_all::<()>("waking the reader of jobs", &pipe).await
     }
 
     async fn graph_document(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
@@ -364,6 +365,14 @@ impl Jobs for RedisStore {
     async fn store_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
         self.set_blob(shard, id, text).await
     }
+}
+
+/// Adds the commands that end the wait of a connection. Redis (7.0.15 and others) crashes when it unblocks one that waits for
+/// the end of a pause, as in a planned fail-over. A transaction with a write waits for this end, too, so a write of a key that
+/// nobody reads has to be in one transaction with it.
+pub(super) fn wake(pipe: &mut Pipeline, unread: &str, connection: u64) {
+    pipe.cmd("DEL").arg(unread).ignore();
+    pipe.cmd("CLIENT").arg("UNBLOCK").arg(connection).arg("TIMEOUT").ignore();
 }
 
 pub(super) fn delivered(

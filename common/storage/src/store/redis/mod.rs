@@ -94,7 +94,7 @@ impl Default for StoreLimits {
     }
 }
 
-/// The store over one Redis server or a cluster.
+/// The store over one Redis server, the master that Sentinels name, or a cluster.
 pub struct RedisStore {
     connector: Connector,
     keys: Keys,
@@ -204,8 +204,8 @@ impl RedisStore {
     }
 
     async fn blob_connection(&self, doing: &'static str) -> Result<BlobLane<'_>, StoreError> {
-        if self.connector.is_cluster() {
-            return Ok(BlobLane::Cluster(&self.connector));
+        if self.connector.may_move() {
+            return Ok(BlobLane::Shared(&self.connector));
         }
         self.blobs.get().await.map(BlobLane::Pool).map_err(|error| match error {
             bb8::RunError::User(error) => error,

@@ -15,6 +15,8 @@ use tokio::time::Instant;
 use super::connection::Connector;
 use super::connection::servers::{Lane, Node};
 use super::job_reader::StreamReader;
+use super::jobs::wake;
+use super::keys::Keys;
 use crate::store::{Delivered, JobReader, Outages, StoreError};
 use tidemill_base::ids::ShardId;
 
@@ -44,9 +46,9 @@ struct Waiting(Mutex<HashMap<ShardId, (Arc<Node>, u64)>>);
 
 impl Sleepers {
     /// Wakes a reader.
-    pub(super) fn wake(&self, reader: u64) {
+    pub(super) fn wake(&self, keys: &Keys, reader: u64) {
         let waiting = locked(&self.readers).get(&reader).and_then(Weak::upgrade);
-        waiting.into_iter().for_each(|waiting| waiting.wake(|_| true));
+        waiting.into_iter().for_each(|waiting| waiting.wake(keys, |_| true));
     }
 
     fn add(&self, waiting: &Arc<Waiting>) -> u64 {
@@ -60,10 +62,12 @@ impl Sleepers {
 
 impl Waiting {
     /// Ends the wait of the connections of these shards. Nothing relies on it: they end by themselves.
-    fn wake(&self, is_meant: impl Fn(ShardId) -> bool) {
-        for (_, (node, connection)) in locked(&self.0).iter().filter(|(shard, _)| is_meant(**shard)) {
+    fn wake(&self, keys: &Keys, is_meant: impl Fn(ShardId) -> bool) {
+        for (shard, (node, connection)) in locked(&self.0).iter().filter(|(shard, _)| is_meant(**shard)) {
             let (node, mut pipe) = (node.clone(), redis::pipe());
-            pipe.cmd("CLIENT").arg("UNBLOCK").arg(*connection).arg("TIMEOUT");
+            pipe.cmd("MULTI");
+            wake(&mut pipe, &keys.probe_of(*shard), *connection);
+            pipe.cmd("EXEC");
             tokio::spawn(async move { drop(node.send(Lane::Short, "waking a reader of jobs", &pipe).await) });
         }
     }
@@ -194,7 +198,7 @@ impl ShardReaders {
             }
             if !jobs.is_empty() && !std::mem::replace(&mut is_woken, true) {
                 until = until.min(Instant::now() + WOKEN);
-                self.waiting.wake(|shard| awaited.contains(&shard));
+                self.waiting.wake(self.connector.keys(), |shard| awaited.contains(&shard));
             }
         }
     }

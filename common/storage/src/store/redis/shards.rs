@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use redis::Value;
+use redis::{FromRedisValue, Value};
 
 use super::RedisStore;
 use super::commit::RedisOwner;
@@ -31,7 +31,9 @@ const TRYING_MAX: isize = 64;
 #[async_trait]
 impl Shards for RedisStore {
     async fn announce_scheduler(&self, id: &str, ttl: Duration) -> Result<Vec<String>, StoreError> {
-        self.announce(&self.keys.schedulers(), id, ttl).await
+        let mut live: Vec<String> = self.announce(&self.keys.schedulers(), id, ttl, "ids").await?;
+        live.sort();
+        Ok(live)
     }
 
     async fn raise_version(&self) -> Result<u32, StoreError> {
@@ -430,18 +432,16 @@ impl RedisStore {
         Ok((shard, word == "KEPT"))
     }
 
-    /// Adds an id to a list of live processes, by the server's time; returns the ids on it.
-    pub(super) async fn announce(
+    /// Adds an id to a list of live processes, by the server's time; returns the ids on it, or their number.
+    pub(super) async fn announce<T: FromRedisValue>(
         &self,
         key: &str,
         id: &str,
         ttl: Duration,
-    ) -> Result<Vec<String>, StoreError> {
-        let (keys, args) = ([key.to_string(), self.keys.knowing()], args![id, ttl.as_millis()]);
-        let mut live: Vec<String> =
-            self.connector.run("announcing a process", &self.scripts.announce, &keys, &args).await?;
-        live.sort();
-        Ok(live)
+        wanted: &str,
+    ) -> Result<T, StoreError> {
+        let (keys, args) = ([key.to_string(), self.keys.knowing()], args![id, ttl.as_millis(), wanted]);
+        self.connector.run("announcing a process", &self.scripts.announce, &keys, &args).await
     }
 
     async fn expire_blobs_of(&self, run: RunId) -> Result<(), StoreError> {

@@ -15,6 +15,9 @@ const VERSION_MIN: (u64, u64) = (6, 2);
 
 const DOING: &str = "checking the server";
 
+/// With fewer Sentinels the loss of one ends fail-overs.
+const SENTINELS_MIN: usize = 3;
+
 pub(in crate::store::redis) async fn check(store: &RedisStore) -> Result<ServerReport, StoreError> {
     let report = check_servers(store).await?;
     let mut read = redis::cmd("HGET");
@@ -29,11 +32,32 @@ pub(in crate::store::redis) async fn check(store: &RedisStore) -> Result<ServerR
 /// Checks all servers, whatever the namespace has.
 pub(in crate::store::redis) async fn check_servers(store: &RedisStore) -> Result<ServerReport, StoreError> {
     let servers = store.connector.masters().await?;
+    let (silent, sentinels) = store.connector.sentinels().map(|all| all.silent()).unwrap_or_default();
     let mut reports = Vec::with_capacity(servers.len());
     for server in &servers {
         reports.push((server.address().clone(), check_server(store, server).await?));
     }
-    Ok(together(reports))
+    let mut report = together(reports);
+    if store.connector.sentinels().is_some() {
+        judge_sentinels(&silent, sentinels, &mut report);
+    }
+    Ok(report)
+}
+
+/// Adds warnings and hints about Sentinels.
+fn judge_sentinels(silent: &[Arc<str>], all: usize, report: &mut ServerReport) {
+    if !silent.is_empty() {
+        report.warnings.push(format!(
+            "{} of {all} Sentinels do not answer ({}): without most of them there is no fail-over; start them",
+            silent.len(),
+            silent.join(", ")
+        ));
+    }
+    if all < SENTINELS_MIN {
+        report.hints.push(format!(
+            "there are {all} Sentinels: with fewer than {SENTINELS_MIN}, one that is lost ends fail-overs; start more"
+        ));
+    }
 }
 
 /// Checks one server: all of a cluster are checked.
@@ -269,6 +293,19 @@ mod tests {
         assert_eq!(whole.warnings, ["a:1: one", "b:2: two", "c:3: three"]);
         assert_eq!((whole.version.as_str(), whole.memory.unwrap().used), ("7.2.0", 9));
         assert_eq!(together(vec![("a:1".into(), of(1, "7.0.0", "one"))]).warnings, ["one"]);
+    }
+
+    #[test]
+    fn sentinels_that_do_not_answer_and_too_few_of_them_are_reported() {
+        for (silent, all, warning, hint) in
+            [(&[][..], 3, 0, 0), (&["a:1"][..], 3, 1, 0), (&["a:1"][..], 2, 1, 1), (&[][..], 1, 0, 1)]
+        {
+            let silent: Vec<Arc<str>> = silent.iter().map(|it| (*it).into()).collect();
+            let mut report = ServerReport::default();
+            judge_sentinels(&silent, all, &mut report);
+            assert_eq!((report.warnings.len(), report.hints.len()), (warning, hint), "{report:?}");
+            assert!(report.warnings.iter().all(|text| text.contains("a:1")), "{report:?}");
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(in crate::store::redis) fn explain(address: &str, doing: &'static str, error
 pub(super) fn not_connected(address: &str, to: &ConnectionAddr, error: &RedisError) -> StoreError {
     let error = explain(address, "connecting", error);
     let StoreError::Unreachable { address, doing, reason } = error else { return error };
-    if let Some(reason) = certificate_wanted(&reason) {
+    if let Some(reason) = certificate_wanted(&reason).or_else(|| certificate_refused(&reason)) {
         return StoreError::Unreachable { address, doing, reason };
     }
     let hint = match to {
@@ -54,14 +54,27 @@ pub(super) fn not_connected(address: &str, to: &ConnectionAddr, error: &RedisErr
     StoreError::Unreachable { address, doing, reason }
 }
 
-/// Explains a server that asks for a certificate of its clients. Without this the reason would look like a problem of
-/// the server's certificate.
+/// Explains a server that asks for a certificate of its clients and got none. Without this the reason would look like a
+/// problem of the server's certificate.
 fn certificate_wanted(reason: &str) -> Option<String> {
     let is_wanted = ["CertificateRequired", "certificate required", "certificate_required"];
     is_wanted.iter().any(|word| reason.contains(word)).then(|| {
         format!(
-            "{reason}; the server asks its clients for a certificate, which Tidemill cannot present: set \
+            "{reason}; the server asks its clients for a certificate: set redis.certificate_file and redis.key_file, or set \
              `tls-auth-clients no` (or `optional`) in its redis.conf, and use a password or an ACL user"
+        )
+    })
+}
+
+/// Explains a server that does not accept the certificate of this process.
+fn certificate_refused(reason: &str) -> Option<String> {
+    let refusals =
+        ["UnknownCA", "BadCertificate", "CertificateExpired", "CertificateRevoked", "UnsupportedCertificate"];
+    let is_refused = reason.contains("received fatal alert") && refusals.iter().any(|it| reason.contains(it));
+    is_refused.then(|| {
+        format!(
+            "{reason}; the server does not accept the certificate of redis.certificate_file: is it valid, and signed by an \
+             authority of `tls-ca-cert-file` in its redis.conf?"
         )
     })
 }
@@ -86,7 +99,7 @@ pub(in crate::store::redis) fn is_read_only(error: &RedisError) -> bool {
 
 /// Whether the server lost its replicas, which may follow another master now (`NOREPLICAS`), or was demoted while a
 /// command waited (`UNBLOCKED`).
-fn is_cut_off(error: &RedisError) -> bool {
+pub(in crate::store::redis) fn is_cut_off(error: &RedisError) -> bool {
     matches!(code(error).as_deref(), Some("NOREPLICAS" | "UNBLOCKED"))
         || error.to_string().contains("NOREPLICAS")
 }

@@ -1,4 +1,4 @@
-//! Connections to one server or to a cluster: shared ones for short requests, replaced when they break; separate ones for
+//! Connections to one server, to the master that Sentinels name, or to a cluster: shared ones for short requests, replaced when they break; separate ones for
 //! blocking requests and for those that must not reconnect silently. Each request goes to the server of its keys.
 
 mod address;
@@ -11,10 +11,10 @@ mod keys_of;
 pub(super) mod one_slot;
 pub(super) mod pubsub;
 pub(super) mod replies;
-pub(super) mod roots;
 mod routing;
 mod server_state;
 pub(super) mod servers;
+pub(super) mod tls;
 pub(super) mod wire_connection;
 
 use std::collections::BTreeSet;
@@ -22,17 +22,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Script, Value};
+use redis::{Cmd, ConnectionInfo, FromRedisValue, Pipeline, RedisConnectionInfo, RedisError, Script, Value};
 
 use super::StoreError;
 pub(super) use args::{Arg, args};
-pub(super) use errors::is_read_only;
+pub(super) use errors::{is_cut_off, is_read_only};
 
-use crate::store::redis::connection::address::Address;
+use crate::store::redis::connection::address::{Address, Watched};
 use crate::store::redis::connection::config::RedisConfig;
 use crate::store::redis::connection::errors::explain;
 use crate::store::redis::connection::routing::{Redirect, slot_of};
-use crate::store::redis::connection::servers::{Cluster, How, Lane, Node, Reach, Replayed, slot_of_request};
+use crate::store::redis::connection::servers::{
+    Cluster, How, Lane, Node, One, Reach, Replayed, Sentinels, slot_of_request,
+};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request};
 use crate::store::redis::keys::Keys;
 use tidemill_base::hidden::masked_url;
@@ -55,7 +57,7 @@ pub(super) struct Connector {
 
 #[derive(Clone)]
 enum Servers {
-    One(Arc<Node>),
+    One(One),
     Cluster(Arc<Cluster>),
 }
 
@@ -64,11 +66,15 @@ impl Connector {
         let shown = masked_url(&config.url);
         let unusable = |reason: String| StoreError::Unusable(format!("redis.url {shown}: {reason}"));
         let address = Address::read(&config.url, &shown)?;
-        let reach = Reach::new(&config.ca_file, Duration::from_millis(config.timeout_ms))?;
+        let reach = Reach::new(config)?;
         let (servers, keys) = match address {
             Address::One(info) => {
                 let node = Node::new(*info, &reach, &shown).map_err(|error| unusable(error.to_string()))?;
-                (Servers::One(Arc::new(node)), Keys::new(&config.namespace))
+                (Servers::One(One::Fixed(Arc::new(node))), Keys::new(&config.namespace))
+            }
+            Address::Sentinel(watched) => {
+                let sentinels = watched_by(*watched, config, reach, &shown).map_err(unusable)?;
+                (Servers::One(One::Watched(sentinels)), Keys::new(&config.namespace))
             }
             Address::Cluster(_) if config.namespace.contains(['{', '}']) => {
                 let name = &config.namespace;
@@ -99,7 +105,7 @@ impl Connector {
     /// No server of the cluster says which ones these are.
     pub(super) async fn masters(&self) -> Result<Vec<Arc<Node>>, StoreError> {
         match &self.servers {
-            Servers::One(node) => Ok(vec![node.clone()]),
+            Servers::One(one) => Ok(vec![one.node().await?]),
             Servers::Cluster(cluster) => cluster.masters().await,
         }
     }
@@ -108,13 +114,34 @@ impl Connector {
         matches!(self.servers, Servers::Cluster(_))
     }
 
+    /// Whether the server of a key may be another one later.
+    pub(super) fn may_move(&self) -> bool {
+        !matches!(self.servers, Servers::One(One::Fixed(_)))
+    }
+
+    /// The Sentinels that name the master, if there are any.
+    pub(super) fn sentinels(&self) -> Option<&Arc<Sentinels>> {
+        match &self.servers {
+            Servers::One(one) => one.sentinels(),
+            Servers::Cluster(_) => None,
+        }
+    }
+
+    /// The cluster, if it is one.
+    pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match &self.servers {
+            Servers::One(_) => None,
+            Servers::Cluster(cluster) => Some(cluster),
+        }
+    }
+
     /// The server that has this key at the moment.
     ///
     /// # Errors
     /// No server of the cluster says which one it is.
     pub(super) async fn server_of(&self, key: &str) -> Result<Arc<Node>, StoreError> {
         match &self.servers {
-            Servers::One(node) => Ok(node.clone()),
+            Servers::One(one) => one.node().await,
             Servers::Cluster(cluster) => cluster.master_of(slot_of(key.as_bytes())).await,
         }
     }
@@ -163,10 +190,16 @@ impl Connector {
 
     /// Opens a line to the server of this key: a connection with one user, whose replies are read in place.
     pub(super) async fn open_line(&self, key: &str) -> Result<Line, StoreError> {
-        let Servers::Cluster(cluster) = &self.servers else {
-            return self.server_of(key).await?.open_line().await;
-        };
         let node = self.server_of(key).await?;
+        self.open_line_to(&node).await
+    }
+
+    /// Opens a line to this server, for as long as it is a master.
+    pub(super) async fn open_line_to(&self, node: &Node) -> Result<Line, StoreError> {
+        let cluster = match &self.servers {
+            Servers::One(one) => return one.noted(node.open_line().await),
+            Servers::Cluster(cluster) => cluster,
+        };
         let line = node.open_line().await.inspect_err(|_| cluster.want_look())?;
         Ok(line.until(node.left()))
     }
@@ -181,11 +214,12 @@ impl Connector {
         if one_slot::IS_CHECKED {
             one_slot::check_request(&self.keys, doing, request);
         }
-        let node = match &self.servers {
-            Servers::One(node) => node,
+        let one = match &self.servers {
+            Servers::One(one) => one,
             Servers::Cluster(cluster) => return cluster.ask_line(doing, request, read).await,
         };
-        let mut line = node.line().await?;
+        let node = one.node().await?;
+        let mut line = one.noted(node.line().await)?;
         let answer = line.ask(request, Duration::ZERO).await;
         let answer = answer.and_then(read).map_err(|e| self.error(doing, &e));
         match &answer {
@@ -213,10 +247,12 @@ impl Connector {
                 return Ok(answer);
             }
             match &self.servers {
-                Servers::One(node) => {
-                    let mut connection = node.shared(Lane::Short).await?;
-                    let loaded = script.prepare_invoke().load_async(&mut connection).await;
-                    node.settle(Lane::Short, doing, loaded.map(drop))?;
+                Servers::One(one) => {
+                    let node = one.node().await?;
+                    let mut connection = one.noted(node.shared(Lane::Short).await)?;
+                    let script = script.prepare_invoke();
+                    let loading = script.load_async(&mut connection);
+                    one.noted(node.answer(Lane::Short, doing, loading).await)?;
                 }
                 Servers::Cluster(cluster) => {
                     cluster.load_for(doing, slot_of_request(request), script).await?;
@@ -246,10 +282,10 @@ impl Connector {
             one_slot::check_command(&self.keys, doing, command);
         }
         match &self.servers {
-            Servers::One(node) => {
-                let mut connection = node.shared(lane).await?;
-                let answer = command.query_async(&mut connection).await;
-                node.settle(lane, doing, answer)
+            Servers::One(one) => {
+                let node = one.node().await?;
+                let mut connection = one.noted(node.shared(lane).await)?;
+                one.noted(node.answer(lane, doing, command.query_async(&mut connection)).await)
             }
             Servers::Cluster(cluster) => {
                 let mut pipe = Pipeline::with_capacity(1);
@@ -286,10 +322,10 @@ impl Connector {
             one_slot::check_pipeline(&self.keys, doing, pipe);
         }
         match &self.servers {
-            Servers::One(node) => {
-                let mut connection = node.shared(Lane::Short).await?;
-                let answer = pipe.query_async(&mut connection).await;
-                node.settle(Lane::Short, doing, answer)
+            Servers::One(one) => {
+                let node = one.node().await?;
+                let mut connection = one.noted(node.shared(Lane::Short).await)?;
+                one.noted(node.answer(Lane::Short, doing, pipe.query_async(&mut connection)).await)
             }
             Servers::Cluster(cluster) => {
                 let answers = cluster.exchange(doing, pipe, self.how(Lane::Short)).await;
@@ -310,10 +346,16 @@ impl Connector {
             one_slot::check_pipeline(&self.keys, doing, pipe);
         }
         let answers = match &self.servers {
-            Servers::One(node) => match node.send(Lane::Short, doing, pipe).await {
-                Ok(values) => values.into_iter().map(Ok).collect(),
-                Err(error) => (0..pipe.len()).map(|_| Err(error.clone())).collect(),
-            },
+            Servers::One(one) => {
+                let sent = match one.node().await {
+                    Ok(node) => one.noted(node.send(Lane::Short, doing, pipe).await),
+                    Err(error) => Err(error),
+                };
+                match sent {
+                    Ok(values) => values.into_iter().map(Ok).collect(),
+                    Err(error) => (0..pipe.len()).map(|_| Err(error.clone())).collect(),
+                }
+            }
             Servers::Cluster(cluster) => {
                 let how = How { is_partial: true, ..self.how(Lane::Short) };
                 cluster.exchange(doing, pipe, how).await
@@ -377,8 +419,9 @@ impl Connector {
             one_slot::check(&self.keys, doing, keys.iter().map(String::as_str));
         }
         let cluster = match &self.servers {
-            Servers::One(node) => {
-                let mut connection = node.shared(Lane::Short).await?;
+            Servers::One(one) => {
+                let node = one.node().await?;
+                let mut connection = one.noted(node.shared(Lane::Short).await)?;
                 let mut call = script.prepare_invoke();
                 keys.iter().for_each(|key| {
                     call.key(key);
@@ -386,8 +429,8 @@ impl Connector {
                 args.iter().for_each(|arg| {
                     call.arg(arg.text());
                 });
-                let answer = call.invoke_async(&mut connection).await;
-                return node.settle(Lane::Short, doing, answer);
+                let asked = call.invoke_async(&mut connection);
+                return one.noted(node.answer(Lane::Short, doing, asked).await);
             }
             Servers::Cluster(cluster) => cluster,
         };
@@ -414,7 +457,13 @@ impl Connector {
     /// Explains an error of a line. In a cluster, one that says where a slot is now helps the next request.
     pub(super) fn error(&self, doing: &'static str, error: &RedisError) -> StoreError {
         let explained = explain(&self.address, doing, error);
-        let Servers::Cluster(cluster) = &self.servers else { return explained };
+        let cluster = match &self.servers {
+            Servers::One(one) => {
+                one.doubt(&explained);
+                return explained;
+            }
+            Servers::Cluster(cluster) => cluster,
+        };
         match Redirect::of(error) {
             None => {
                 if matches!(explained, StoreError::Unreachable { .. }) {
@@ -429,4 +478,24 @@ impl Connector {
         }
         StoreError::Refused { doing, reason: error.to_string() }
     }
+}
+
+/// The Sentinels of a master, with the user that they know this process by.
+fn watched_by(
+    watched: Watched,
+    config: &RedisConfig,
+    reach: Reach,
+    shown: &str,
+) -> Result<Arc<Sentinels>, String> {
+    let mut who = RedisConnectionInfo::default().set_skip_set_lib_name();
+    if !config.sentinel_user.is_empty() {
+        who = who.set_username(&config.sentinel_user);
+    }
+    if !config.sentinel_password.is_empty() {
+        who = who.set_password(config.sentinel_password.as_str());
+    }
+    let with_user = |sentinel: ConnectionInfo| sentinel.set_redis_settings(who.clone());
+    let sentinels = watched.sentinels.into_iter().map(with_user).collect();
+    let every = Duration::from_millis(config.sentinel_check_ms.max(1));
+    Sentinels::new(&watched.name, watched.master, sentinels, reach, shown, every)
 }

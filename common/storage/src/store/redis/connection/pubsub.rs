@@ -14,7 +14,7 @@ use tidemill_base::ids::ShardId;
 /// Published messages. In a cluster one server has those of all, because the servers pass them on to each other.
 pub(in crate::store::redis) struct Messages {
     messages: PubSubStream,
-    /// Becomes true when the server is no master of its cluster any more.
+    /// Becomes true when the server is no longer the master.
     left: watch::Receiver<bool>,
 }
 

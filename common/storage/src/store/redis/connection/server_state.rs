@@ -42,7 +42,8 @@ pub(super) fn wrong_role(seen: &Seen<'_>, address: &str, wants_cluster: bool) ->
         "cluster" if !wants_cluster => return Some(is_cluster(address)),
         "sentinel" => {
             return Some(format!(
-                "Redis at {address} is a Sentinel and holds no data; redis.url has to lead to the master that it watches"
+                "Redis at {address} is a Sentinel and holds no data; redis.url has to name Sentinels and the master that they \
+                 watch, such as redis+sentinel://10.0.0.1:26379,10.0.0.2:26379/mymaster (rediss+sentinel:// with TLS)"
             ));
         }
         _ => {}
@@ -160,7 +161,7 @@ mod tests {
     fn a_server_in_a_role_that_cannot_hold_runs_is_named_by_it() {
         for (info, part) in [
             ("redis_mode:cluster\r\nrole:master\r\n", Some("redis+cluster://")),
-            ("redis_mode:sentinel\r\n", Some("is a Sentinel")),
+            ("redis_mode:sentinel\r\n", Some("redis+sentinel://")),
             (
                 "redis_mode:standalone\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\n",
                 Some("a replica of 10.0.0.1:6379"),

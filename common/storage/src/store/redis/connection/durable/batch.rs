@@ -88,6 +88,7 @@ fn verdict<T>(
 mod tests {
     use std::collections::HashMap;
 
+    use super::super::replication::Promotable;
     use super::*;
 
     fn said(id: &str, replicas: &[(&str, u64)]) -> Replication {
@@ -109,7 +110,8 @@ mod tests {
         ms: u64,
     ) -> Option<String> {
         let (mut seen, start) = (Seen::default(), Instant::now());
-        seen.note(start, &said("a", &[("one", 0), ("two", 0)]), Duration::from_secs(30));
+        let both = said("a", &[("one", 0), ("two", 0)]);
+        seen.note(start, &both, Promotable::default(), Duration::from_secs(30));
         if now.replicas.is_empty() {
             seen = Seen::default();
         }

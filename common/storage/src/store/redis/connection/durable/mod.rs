@@ -3,6 +3,8 @@
 //!
 //! What was written is looked for on the line that waits, before it waits. So it does not matter which connection wrote
 //! it: if the server of this line has it, and its replicas have all that this server had at that moment, they have it too.
+//! Which replicas these are, the master says, and also the Sentinels or the cluster that promote them. In a cluster each
+//! master has a waiter of its own.
 
 mod batch;
 mod disk;
@@ -10,7 +12,7 @@ mod replication;
 mod waiter;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -19,7 +21,8 @@ use tokio::sync::{mpsc, oneshot};
 use self::disk::{Disk, on_disk};
 use self::waiter::{Asked, Waiter};
 use crate::store::redis::RedisStore;
-use crate::store::{Durability, Durable, StoreError, Unconfirmed, Written};
+use crate::store::redis::connection::servers::Node;
+use crate::store::{Durability, Durable, Unconfirmed, Written};
 
 /// Gauge: replicas of Redis by `state`: `connected`, and `awaited` by durability `replicated`.
 pub(in crate::store::redis) const REPLICAS: &str = "tidemill_redis_replicas";
@@ -31,35 +34,57 @@ const BELIEVED: Duration = Duration::from_secs(1);
 /// The waiters of a store, each started with its first question.
 #[derive(Default)]
 pub(in crate::store::redis) struct Waiters {
-    by_level: Mutex<HashMap<Durability, mpsc::Sender<Asked>>>,
-    /// When the server last said that it can write to disk before it answers.
+    /// By level and, in a cluster, the address of the master.
+    open: Mutex<HashMap<(Durability, Arc<str>), mpsc::Sender<Asked>>>,
+    /// When all masters last said that they can write to disk before they answer.
     disk: Mutex<Option<Instant>>,
+    replicas: Arc<Replicas>,
+}
+
+/// The numbers of replicas by master, connected and awaited ones, for the metric of all.
+#[derive(Default)]
+struct Replicas(Mutex<HashMap<Arc<str>, [usize; 2]>>);
+
+impl Replicas {
+    /// Notes the numbers of a master; `None` when it is no longer a master.
+    fn note(&self, master: &Arc<str>, numbers: Option<[usize; 2]>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match numbers {
+            Some(numbers) => all.insert(master.clone(), numbers),
+            None => all.remove(master),
+        };
+        for (at, state) in ["connected", "awaited"].into_iter().enumerate() {
+            let number: usize = all.values().map(|numbers| numbers[at]).sum();
+            let number = f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+            metrics::gauge!(REPLICAS, "state" => state).set(number);
+        }
+    }
 }
 
 #[async_trait]
 impl Durable for RedisStore {
     async fn gives(&self, durability: Durability) -> Result<(), Unconfirmed> {
-        if durability != Durability::Memory && self.connector.is_cluster() {
-            return Err(Unconfirmed::Unsupported(format!(
-                "durability {durability} is not offered on a Redis Cluster; ask for memory"
-            )));
-        }
-        if durability != Durability::Fsync {
-            return Ok(());
+        match durability {
+            Durability::Memory => return Ok(()),
+            Durability::Replicated => return self.gives_replicas().await,
+            Durability::Fsync => {}
         }
         let known = *self.waiters.disk.lock().unwrap_or_else(PoisonError::into_inner);
         if known.is_some_and(|at| at.elapsed() < BELIEVED) {
             return Ok(());
         }
-        let mut line = self.connector.open_line(&self.keys.meta()).await?;
-        let asked = on_disk(&mut line, Duration::from_millis(1)).await;
-        match asked.map_err(|e| self.connector.error("asking for the durability of writes", &e))? {
-            Disk::Unsupported(why) => Err(Unconfirmed::Unsupported(why)),
-            Disk::Written | Disk::NotYet => {
-                *self.waiters.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-                Ok(())
+        for master in self.connector.masters().await? {
+            let mut line = self.connector.open_line_to(&master).await?;
+            let asked = on_disk(&mut line, Duration::from_millis(1)).await;
+            let asked = asked.map_err(|e| self.connector.error("asking for the durability of writes", &e))?;
+            if let Disk::Unsupported(why) = asked {
+                let place = master.address();
+                let why = if self.connector.is_cluster() { format!("{why} ({place})") } else { why };
+                return Err(Unconfirmed::Unsupported(why));
             }
         }
+        *self.waiters.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Ok(())
     }
 
     async fn confirm(
@@ -71,32 +96,55 @@ impl Durable for RedisStore {
         if durability == Durability::Memory {
             return Ok(());
         }
-        let (reply, answer) = oneshot::channel();
-        let asked = Asked { written, since: Instant::now(), within, reply };
-        let ended = || StoreError::Unexpected {
-            doing: "waiting until a write is durable",
-            reason: "the task that waits has ended".into(),
+        let since = Instant::now();
+        let of = match self.connector.cluster() {
+            // The server of its shard.
+            Some(_) => Some(self.connector.server_of(&self.keys.run(written.run())).await?),
+            None => None,
         };
-        self.waiter(durability).send(asked).await.map_err(|_| ended())?;
-        answer.await.map_err(|_| ended())?
+        let (reply, answer) = oneshot::channel();
+        let asked = Asked { written, since, within, reply };
+        // A waiter ends when its server has left the cluster.
+        let sent = self.waiter(durability, of).send(asked).await;
+        sent.map_err(|_| Unconfirmed::NoLongerMaster)?;
+        answer.await.map_err(|_| Unconfirmed::NoLongerMaster)?
     }
 }
 
 impl RedisStore {
-    fn waiter(&self, level: Durability) -> mpsc::Sender<Asked> {
-        let mut by_level = self.waiters.by_level.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Succeeds when it can be known which replicas may be promoted.
+    async fn gives_replicas(&self) -> Result<(), Unconfirmed> {
+        let Some(sentinels) = self.connector.sentinels() else { return Ok(()) };
+        sentinels.master().await?;
+        if sentinels.replicas().is_some() {
+            return Ok(());
+        }
+        Err(Unconfirmed::Unsupported(
+            "durability replicated needs to know which replicas may be promoted: give redis.sentinel_user the right to \
+             SENTINEL REPLICAS (+sentinel|replicas) at the Sentinels"
+                .into(),
+        ))
+    }
+
+    /// The waiter of a level, in a cluster of this master.
+    fn waiter(&self, level: Durability, of: Option<Arc<Node>>) -> mpsc::Sender<Asked> {
+        let mut open = self.waiters.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, sender| !sender.is_closed());
+        let place = of.as_ref().map_or_else(|| "".into(), |node| node.address().clone());
         let start = || {
             let (sender, questions) = mpsc::channel(QUESTIONS_MAX);
             let waiter = Waiter {
                 connector: self.connector.clone(),
                 keys: self.keys.clone(),
                 level,
+                of,
                 away: Duration::from_secs(self.limits.replica_away_seconds),
                 seen: self::replication::Seen::default(),
+                replicas: self.waiters.replicas.clone(),
             };
             tokio::spawn(waiter.run(questions));
             sender
         };
-        by_level.entry(level).or_insert_with(start).clone()
+        open.entry((level, place)).or_insert_with(start).clone()
     }
 }

@@ -1,6 +1,6 @@
 //! What a server says of its replicas, and which of them must have a write before it counts as replicated. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// The part of `INFO replication` that counts.
@@ -45,24 +45,51 @@ fn replica(name: &str, value: &str) -> Option<(String, u64)> {
     Some((place, fields.get("offset")?.parse().ok()?))
 }
 
+/// The replicas that may be promoted, as Sentinels or a cluster say it; empty where nobody does.
+#[derive(Debug, Default)]
+pub(super) struct Promotable {
+    /// Their addresses as the master has them, and for how long each has been away.
+    pub(super) listed: Vec<(String, Duration)>,
+    /// Replicas that are never promoted.
+    pub(super) never: HashSet<String>,
+    /// There are at least so many. A cluster may have other addresses for them than the master.
+    pub(super) at_least: usize,
+}
+
 /// The replicas that a master has had, and when they were last seen. One that left a moment ago may still be promoted.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// The history of which master.
     id: String,
     replicas: HashMap<String, Instant>,
+    never: HashSet<String>,
+    at_least: usize,
 }
 
 impl Seen {
-    /// Notes the replicas that are there now. Returns those that have now been away for longer than `away`, which are
-    /// not waited for any more.
-    pub(super) fn note(&mut self, now: Instant, said: &Replication, away: Duration) -> Vec<String> {
+    /// Notes the replicas that are there now, as the master says and as others do. Returns those that have now been away
+    /// for longer than `away`, which are not waited for any more.
+    pub(super) fn note(
+        &mut self,
+        now: Instant,
+        said: &Replication,
+        promotable: Promotable,
+        away: Duration,
+    ) -> Vec<String> {
         if self.id != said.id {
             // Another master: the replicas of the old one, and it itself, are its replicas when they have connected.
             self.id.clone_from(&said.id);
             self.replicas.clear();
         }
+        self.at_least = promotable.at_least;
+        for (place, since) in promotable.listed.into_iter().filter(|(_, since)| *since <= away) {
+            let Some(seen) = now.checked_sub(since) else { continue };
+            let known = self.replicas.entry(place).or_insert(seen);
+            *known = seen.max(*known);
+        }
         self.replicas.extend(said.replicas.keys().map(|place| (place.clone(), now)));
+        self.replicas.retain(|place, _| !promotable.never.contains(place));
+        self.never = promotable.never;
         let gone = self.replicas.iter().filter(|(_, seen)| now.duration_since(**seen) > away);
         let mut gone: Vec<String> = gone.map(|(place, _)| place.clone()).collect();
         for place in &gone {
@@ -74,13 +101,15 @@ impl Seen {
 
     /// The number of replicas that must acknowledge a write.
     pub(super) fn needed(&self) -> usize {
-        self.replicas.len()
+        self.replicas.len().max(self.at_least)
     }
 
     /// The number of those that have not acknowledged this offset, as the server says.
     pub(super) fn behind(&self, said: &Replication, offset: u64) -> usize {
         let has = |place: &String| said.replicas.get(place).is_some_and(|reached| *reached >= offset);
-        self.replicas.keys().filter(|place| !has(place)).count()
+        let behind = self.replicas.keys().filter(|place| !has(place)).count();
+        let have = said.replicas.keys().filter(|place| has(place) && !self.never.contains(*place)).count();
+        behind.max(self.at_least.saturating_sub(have))
     }
 }
 
@@ -116,30 +145,70 @@ mod tests {
     #[test]
     fn a_replica_that_left_is_waited_for_until_it_has_been_away_for_long() {
         let (mut seen, start) = (Seen::default(), Instant::now());
-        assert!(seen.note(start, &said("a", &[("one", 1), ("two", 1)]), AWAY).is_empty());
+        assert!(
+            seen.note(start, &said("a", &[("one", 1), ("two", 1)]), Promotable::default(), AWAY).is_empty()
+        );
         let left = said("a", &[("one", 9)]);
-        assert!(seen.note(start + AWAY, &left, AWAY).is_empty());
+        assert!(seen.note(start + AWAY, &left, Promotable::default(), AWAY).is_empty());
         assert_eq!((seen.needed(), seen.behind(&left, 5)), (2, 1));
         let later = start + AWAY + Duration::from_secs(1);
-        assert_eq!(seen.note(later, &left, AWAY), ["two"]);
+        assert_eq!(seen.note(later, &left, Promotable::default(), AWAY), ["two"]);
         assert_eq!((seen.needed(), seen.behind(&left, 5), seen.behind(&left, 10)), (1, 0, 1));
-        assert!(seen.note(later, &left, AWAY).is_empty(), "it is told once");
+        assert!(seen.note(later, &left, Promotable::default(), AWAY).is_empty(), "it is told once");
     }
 
     #[test]
     fn another_replica_does_not_stand_in_for_one_that_left() {
         let (mut seen, start) = (Seen::default(), Instant::now());
-        seen.note(start, &said("a", &[("one", 1), ("two", 1)]), AWAY);
+        seen.note(start, &said("a", &[("one", 1), ("two", 1)]), Promotable::default(), AWAY);
         let swapped = said("a", &[("one", 9), ("three", 9)]);
-        seen.note(start, &swapped, AWAY);
+        seen.note(start, &swapped, Promotable::default(), AWAY);
         assert_eq!((seen.needed(), seen.behind(&swapped, 5)), (3, 1));
     }
 
     #[test]
     fn the_replicas_of_another_master_do_not_count() {
         let (mut seen, start) = (Seen::default(), Instant::now());
-        seen.note(start, &said("a", &[("one", 1)]), AWAY);
-        seen.note(start, &said("b", &[]), AWAY);
+        seen.note(start, &said("a", &[("one", 1)]), Promotable::default(), AWAY);
+        seen.note(start, &said("b", &[]), Promotable::default(), AWAY);
         assert_eq!(seen.needed(), 0);
+    }
+
+    fn listed(places: &[(&str, u64)]) -> Promotable {
+        let listed = places.iter().map(|(place, away)| ((*place).to_string(), Duration::from_secs(*away)));
+        Promotable { listed: listed.collect(), ..Promotable::default() }
+    }
+
+    #[test]
+    fn a_replica_that_only_the_sentinels_know_is_waited_for_until_it_has_been_away_for_long() {
+        let (mut seen, start) = (Seen::default(), Instant::now() + AWAY * 4);
+        let now = said("a", &[("one", 9)]);
+        seen.note(start, &now, listed(&[("one", 0), ("two", 0), ("three", 20), ("four", 31)]), AWAY);
+        assert_eq!((seen.needed(), seen.behind(&now, 5)), (3, 2));
+        let later = start + Duration::from_secs(11);
+        assert_eq!(seen.note(later, &now, listed(&[("two", 5), ("three", 31)]), AWAY), ["three"]);
+        assert_eq!((seen.needed(), seen.behind(&now, 5)), (2, 1));
+    }
+
+    #[test]
+    fn a_replica_that_is_never_promoted_does_not_count() {
+        let (mut seen, start) = (Seen::default(), Instant::now());
+        let now = said("a", &[("one", 1), ("never", 9)]);
+        let mut promotable = listed(&[("one", 0), ("never", 0)]);
+        promotable.never.insert("never".into());
+        promotable.at_least = 1;
+        seen.note(start, &now, promotable, AWAY);
+        assert_eq!((seen.needed(), seen.behind(&now, 5)), (1, 1));
+    }
+
+    #[test]
+    fn as_many_replicas_as_a_cluster_counts_on_are_waited_for() {
+        let (mut seen, start) = (Seen::default(), Instant::now());
+        let now = said("a", &[("one", 9)]);
+        seen.note(start, &now, Promotable { at_least: 2, ..Promotable::default() }, AWAY);
+        assert_eq!((seen.needed(), seen.behind(&now, 5)), (2, 1));
+        let both = said("a", &[("one", 9), ("two", 9)]);
+        seen.note(start, &both, Promotable { at_least: 2, ..Promotable::default() }, AWAY);
+        assert_eq!((seen.needed(), seen.behind(&both, 5)), (2, 0));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use redis::{ConnectionAddr, ConnectionInfo};
+use redis::ConnectionInfo;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 
@@ -104,6 +104,11 @@ impl Cluster {
         slots.masters().iter().map(|address| self.node(address)).collect()
     }
 
+    /// The number of replicas of a master that the cluster counts on.
+    pub(in crate::store::redis) fn replicas_of(&self, master: &str) -> usize {
+        self.read().slots.as_ref().map_or(0, |slots| slots.replicas_of(master))
+    }
+
     /// Whether the server did not answer when it was last asked.
     pub(in crate::store::redis) fn is_silent(&self, node: &Node) -> bool {
         self.read().silent.iter().any(|silent| **silent == **node.address())
@@ -129,18 +134,10 @@ impl Cluster {
         let unusable = |reason: String| {
             StoreError::Unusable(format!("the cluster at {} names a server {reason}", self.address))
         };
-        let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
-        let port = port.parse().map_err(|_| unusable(format!("{address}, which has no port")))?;
         let seed =
             self.seeds.first().ok_or_else(|| unusable(format!("{address}, and redis.url names none")))?;
-        let to = match seed.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host: host.to_string(), port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host.to_string(), port),
-        };
-        let node = Node::new(seed.clone().set_addr(to), &self.reach, address)
-            .map_err(|error| unusable(format!("{address}: {error}")))?;
+        let node = Node::beside(seed, &self.reach, address)
+            .map_err(|reason| unusable(format!("{address}: {reason}")))?;
         Ok(self.write().nodes.entry(address.to_string()).or_insert_with(|| Arc::new(node)).clone())
     }
 

@@ -118,8 +118,8 @@ impl Cluster {
 
 async fn load(node: &Node, doing: &'static str, script: &Script) -> Result<(), StoreError> {
     let mut connection = node.shared(Lane::Short).await?;
-    let loaded = script.prepare_invoke().load_async(&mut connection).await;
-    node.settle(Lane::Short, doing, loaded.map(drop))
+    let script = script.prepare_invoke();
+    node.answer(Lane::Short, doing, script.load_async(&mut connection)).await.map(drop)
 }
 
 /// The slot of the first key of a request.

@@ -1,36 +1,38 @@
 //! One server: its shared connections, replaced when they break, and its idle lines. A server that leaves the cluster, or
-//! is demoted there, drops them all, so that nothing waits for an answer that may never come.
+//! is no longer the master, drops them all, so that nothing waits for an answer that may never come.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Client, ConnectionInfo, Pipeline, RedisError, TlsCertificates, Value};
-use rustls::RootCertStore;
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, Value};
 use tokio::sync::watch;
 
 use crate::store::StoreError;
+use crate::store::redis::connection::config::RedisConfig;
 use crate::store::redis::connection::errors::{explain, not_connected};
-use crate::store::redis::connection::roots::Roots;
+use crate::store::redis::connection::tls::Tls;
 use crate::store::redis::connection::wire_connection::{Line, has_left};
 
 /// How all servers are reached.
 #[derive(Clone)]
 pub(in crate::store::redis) struct Reach {
-    /// The trusted certificates, for the client library.
-    pem: Option<Vec<u8>>,
-    /// The same, for lines.
-    roots: Arc<RootCertStore>,
+    tls: Arc<Tls>,
     /// The longest wait for an answer or a connection.
     pub(super) timeout: Duration,
 }
 
 impl Reach {
     /// # Errors
-    /// The file of certificates cannot be used.
-    pub(in crate::store::redis) fn new(ca_file: &str, timeout: Duration) -> Result<Self, StoreError> {
-        let Roots { pem, store } = Roots::of(ca_file)?;
-        Ok(Self { pem, roots: Arc::new(store), timeout })
+    /// A file with certificates or the key cannot be used.
+    pub(in crate::store::redis) fn new(config: &RedisConfig) -> Result<Self, StoreError> {
+        let timeout = Duration::from_millis(config.timeout_ms);
+        Ok(Self { tls: Arc::new(Tls::of(config)?), timeout })
+    }
+
+    /// The same, but waits no longer than this.
+    pub(super) fn within(&self, longest: Duration) -> Self {
+        Self { tls: self.tls.clone(), timeout: self.timeout.min(longest) }
     }
 }
 
@@ -50,8 +52,10 @@ pub(in crate::store::redis) struct Node {
     blobs: Mutex<Option<MultiplexedConnection>>,
     /// Idle lines.
     lines: Mutex<Vec<Line>>,
-    /// Becomes true when the server is no master of the cluster any more.
+    /// Becomes true when the server is no longer the master.
     left: watch::Sender<bool>,
+    /// Lines end with that. The only server of `redis.url` stays what it is.
+    may_leave: bool,
     /// For messages, without password.
     address: Arc<str>,
 }
@@ -66,13 +70,10 @@ impl Node {
         reach: &Reach,
         address: &str,
     ) -> Result<Self, RedisError> {
-        let is_tls = matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. });
-        let client = match &reach.pem {
+        let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        let client = match reach.tls.library() {
             // The library accepts certificates only for such an address.
-            Some(pem) if is_tls => {
-                let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem.clone()) };
-                Client::build_with_tls(info, certificates)
-            }
+            Some(certificates) if is_tls => Client::build_with_tls(info, certificates),
             Some(_) | None => Client::open(info),
         };
         Ok(Self {
@@ -82,8 +83,14 @@ impl Node {
             blobs: Mutex::default(),
             lines: Mutex::default(),
             left: watch::channel(false).0,
+            may_leave: false,
             address: address.into(),
         })
+    }
+
+    /// The same, as one of several that can be the master: its lines end when it is no longer that.
+    pub(super) fn for_now(self) -> Self {
+        Self { may_leave: true, ..self }
     }
 
     /// For messages, without password.
@@ -94,7 +101,7 @@ impl Node {
     /// The host that it is reached at; empty for a unix socket.
     pub(super) fn host(&self) -> &str {
         match self.client.get_connection_info().addr() {
-            redis::ConnectionAddr::Tcp(host, _) | redis::ConnectionAddr::TcpTls { host, .. } => host,
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
             _ => "",
         }
     }
@@ -109,15 +116,16 @@ impl Node {
             // The response timeout exceeds the server's wait, so that a half-open connection does not block
             // for ever.
             .set_response_timeout(Some(self.reach.timeout + blocks));
-        let opened = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        opened.map_err(|e| self.not_connected(&e))
+        let opening = self.client.get_multiplexed_async_connection_with_config(&config);
+        self.while_master(opening).await.map_err(|e| self.not_connected(&e))
     }
 
     /// Opens a line: a connection with one user, whose replies are read in place.
     pub(in crate::store::redis) async fn open_line(&self) -> Result<Line, StoreError> {
         let info = self.client.get_connection_info();
-        let opened = Line::open(info, &self.reach.roots, self.reach.timeout).await;
-        opened.map_err(|e| self.not_connected(&e))
+        let opened = self.while_master(Line::open(info, &self.reach.tls, self.reach.timeout)).await;
+        let line = opened.map_err(|e| self.not_connected(&e))?;
+        Ok(if self.may_leave { line.until(self.left()) } else { line })
     }
 
     /// An idle or a new line.
@@ -136,7 +144,8 @@ impl Node {
 
     /// Opens a connection for subscriptions.
     pub(in crate::store::redis) async fn open_pubsub(&self) -> Result<PubSub, StoreError> {
-        match tokio::time::timeout(self.reach.timeout, self.client.get_async_pubsub()).await {
+        let opening = self.while_master(self.client.get_async_pubsub());
+        match tokio::time::timeout(self.reach.timeout, opening).await {
             Ok(opened) => opened.map_err(|e| self.not_connected(&e)),
             Err(_) => Err(StoreError::Unreachable {
                 address: self.address.to_string(),
@@ -178,16 +187,36 @@ impl Node {
     ) -> Result<Vec<Value>, StoreError> {
         use redis::aio::ConnectionLike;
         let mut connection = self.shared(lane).await?;
+        self.answer(lane, doing, connection.req_packed_commands(pipe, 0, pipe.len())).await
+    }
+
+    /// Waits for the answer to a request on a shared connection, but not longer than the server is the master. A request
+    /// that was not begun by then is not sent.
+    pub(in crate::store::redis) async fn answer<T>(
+        &self,
+        lane: Lane,
+        doing: &'static str,
+        asked: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, StoreError> {
+        let answer = self.while_master(asked).await;
+        self.settle(lane, doing, answer)
+    }
+
+    /// Does something with the server, but not longer than it is the master.
+    async fn while_master<T>(
+        &self,
+        doing: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, RedisError> {
         let mut left = self.left.subscribe();
-        let sent = tokio::select! {
-            sent = connection.req_packed_commands(pipe, 0, pipe.len()) => sent,
+        tokio::select! {
+            biased;
             _ = left.wait_for(|left| *left) => Err(has_left()),
-        };
-        self.settle(lane, doing, sent)
+            done = doing => done,
+        }
     }
 
     /// Explains an error; after one of the connection the next request reconnects.
-    pub(in crate::store::redis) fn settle<T>(
+    fn settle<T>(
         &self,
         lane: Lane,
         doing: &'static str,
@@ -207,7 +236,7 @@ impl Node {
         locked(&self.lines).clear();
     }
 
-    /// The server is no master of the cluster any more: requests in flight fail, and nothing is kept.
+    /// The server is no longer the master: requests in flight fail, and nothing is kept.
     pub(super) fn leave(&self) {
         self.left.send_replace(true);
         self.drop_lines();
@@ -215,9 +244,25 @@ impl Node {
         *locked(&self.blobs) = None;
     }
 
-    /// Becomes true when the server is no master of the cluster any more.
+    /// Becomes true when the server is no longer the master.
     pub(in crate::store::redis) fn left(&self) -> watch::Receiver<bool> {
         self.left.subscribe()
+    }
+
+    /// The server at `host:port`, reached like another one.
+    ///
+    /// # Errors
+    /// What is wrong with the address.
+    pub(super) fn beside(like: &ConnectionInfo, reach: &Reach, address: &str) -> Result<Self, String> {
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+        let port = port.parse().map_err(|_| "it has no port".to_string())?;
+        let to = match like.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host: host.to_string(), port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host.to_string(), port),
+        };
+        Self::new(like.clone().set_addr(to), reach, address).map_err(|error| error.to_string())
     }
 
     fn not_connected(&self, error: &RedisError) -> StoreError {

@@ -1,6 +1,6 @@
 //! Which master of a cluster has which slot, as its servers say it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
@@ -17,21 +17,22 @@ pub(in crate::store::redis) struct Slots {
     masters: Vec<String>,
     /// Per slot an index of `masters`.
     owners: Vec<u16>,
-    /// `host:port` of replicas, which also know the slots.
-    replicas: BTreeSet<String>,
+    /// `host:port` of replicas, which also know the slots, and of the master of each.
+    replicas: BTreeMap<String, String>,
 }
 
 impl Slots {
     /// Reads the reply to `CLUSTER SLOTS`: `[[first, last, [host, port, …], replica…], …]`. `None` if it has another form.
     pub(super) fn read(value: Value, asked_host: &str) -> Option<Self> {
         let mut ranges = Vec::new();
-        let mut replicas = BTreeSet::new();
+        let mut replicas = BTreeMap::new();
         for range in array(value)? {
             let mut parts = array(range)?.into_iter();
             let first: u16 = text(parts.next()?)?.parse().ok()?;
             let last: u16 = text(parts.next()?)?.parse().ok()?;
             let master = address(parts.next()?, asked_host)?;
-            replicas.extend(parts.filter_map(|replica| address(replica, asked_host)));
+            let followers = parts.filter_map(|replica| address(replica, asked_host));
+            replicas.extend(followers.map(|replica| (replica, master.clone())));
             ranges.push((first, last.min(SLOTS - 1), master));
         }
         let masters: BTreeSet<String> = ranges.iter().map(|(_, _, master)| master.clone()).collect();
@@ -58,7 +59,12 @@ impl Slots {
 
     /// `host:port` of all replicas.
     pub(super) fn replicas(&self) -> impl Iterator<Item = &String> {
-        self.replicas.iter()
+        self.replicas.keys()
+    }
+
+    /// The number of replicas of a master.
+    pub(super) fn replicas_of(&self, master: &str) -> usize {
+        self.replicas.values().filter(|of| *of == master).count()
     }
 
     /// The same, except that a slot has moved to this address.
@@ -130,6 +136,7 @@ mod tests {
         );
         assert_eq!(slots.masters(), ["h:1", "h:2"]);
         assert_eq!(slots.replicas().collect::<Vec<_>>(), ["h:4"]);
+        assert_eq!((slots.replicas_of("h:1"), slots.replicas_of("h:2")), (1, 0));
         assert_eq!(slots.owner(SLOTS), None);
     }
 

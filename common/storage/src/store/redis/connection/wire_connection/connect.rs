@@ -2,24 +2,21 @@
 
 use std::io::{Error, ErrorKind};
 use std::pin::Pin;
-use std::sync::Arc;
 
 use redis::{ConnectionAddr, ConnectionInfo, RedisError};
-use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
+
+use crate::store::redis::connection::tls::Tls;
 
 /// The transport of a line.
 pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Sync {}
 impl<T: AsyncRead + AsyncWrite + Send + Sync> Bytes for T {}
 
 /// Connects without sending anything.
-pub(super) async fn connect(
-    info: &ConnectionInfo,
-    roots: &Arc<RootCertStore>,
-) -> Result<Pin<Box<dyn Bytes>>, RedisError> {
+pub(super) async fn connect(info: &ConnectionInfo, tls: &Tls) -> Result<Pin<Box<dyn Bytes>>, RedisError> {
     match info.addr() {
         ConnectionAddr::Tcp(host, port) => Ok(Box::pin(tcp(host, *port).await?)),
         ConnectionAddr::Unix(path) => Ok(Box::pin(UnixStream::connect(path).await?)),
@@ -27,10 +24,9 @@ pub(super) async fn connect(
         ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
             let name = ServerName::try_from(host.clone())
                 .map_err(|_| wrong(format!("{host} is not a host name that a certificate can have")))?;
-            let config = rustls::ClientConfig::builder().with_root_certificates(roots.clone());
-            let config = config.with_no_client_auth();
+            let config = tls.lines().map_err(|error| wrong(error.to_string()))?;
             let stream = tcp(host, *port).await?;
-            Ok(Box::pin(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
+            Ok(Box::pin(TlsConnector::from(config).connect(name, stream).await?))
         }
         other => Err(wrong(format!("redis.url has the address {other}, which is not supported"))),
     }

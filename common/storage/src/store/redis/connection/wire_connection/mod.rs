@@ -11,13 +11,13 @@ mod streams;
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ConnectionInfo, ErrorKind, RedisError};
-use rustls::RootCertStore;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
+
+use crate::store::redis::connection::tls::Tls;
 
 pub(in crate::store::redis) use crate::store::redis::connection::wire_connection::replies::{Replies, Reply};
 pub(in crate::store::redis) use crate::store::redis::connection::wire_connection::request::{Request, Word};
@@ -36,7 +36,7 @@ pub(in crate::store::redis) struct Line {
     /// not be used again.
     is_broken: bool,
     timeout: Duration,
-    /// Becomes true when the server is no master of its cluster any more.
+    /// Becomes true when the server is no longer the master.
     left: Option<watch::Receiver<bool>>,
 }
 
@@ -44,11 +44,11 @@ impl Line {
     /// Connects and authenticates. `timeout` bounds this and every request.
     pub(in crate::store::redis) async fn open(
         info: &ConnectionInfo,
-        roots: &Arc<RootCertStore>,
+        tls: &Tls,
         timeout: Duration,
     ) -> Result<Self, RedisError> {
         let opened = tokio::time::timeout(timeout, async {
-            let stream = connect::connect(info, roots).await?;
+            let stream = connect::connect(info, tls).await?;
             let mut line = Self { stream, replies: Vec::new(), is_broken: false, timeout, left: None };
             line.greet(info).await?;
             Ok(line)
@@ -56,7 +56,8 @@ impl Line {
         opened.await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Ends requests as soon as the server has left its cluster: the answer may never come, and is worth nothing.
+    /// Ends requests as soon as the server is no longer the master: the answer may never come, and is worth nothing. No
+    /// request is sent after that.
     pub(in crate::store::redis) fn until(self, left: watch::Receiver<bool>) -> Self {
         Self { left: Some(left), ..self }
     }
@@ -101,8 +102,9 @@ impl Line {
         let done = match &mut self.left {
             None => exchange.await,
             Some(left) => tokio::select! {
-                done = exchange => done,
+                biased;
                 _ = left.wait_for(|left| *left) => return Err(has_left()),
+                done = exchange => done,
             },
         };
         done.map_err(|_| late())??;
@@ -158,9 +160,9 @@ fn late() -> RedisError {
     io::Error::new(io::ErrorKind::TimedOut, "no answer in time").into()
 }
 
-/// The error of a request to a server that is no master of its cluster any more.
+/// The error of a request to a server that is no longer the master.
 pub(in crate::store::redis) fn has_left() -> RedisError {
-    io::Error::new(io::ErrorKind::ConnectionAborted, "the server is no master of the cluster any more").into()
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the server is no longer the master").into()
 }
 
 fn miscounted() -> RedisError {
