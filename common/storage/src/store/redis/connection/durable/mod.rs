@@ -31,11 +31,13 @@ const QUESTIONS_MAX: usize = 1024;
 /// How long it is believed that a server can write to disk before it answers.
 const BELIEVED: Duration = Duration::from_secs(1);
 
+/// What a waiter waits for: the level and, in a cluster, the address of the master.
+type Waited = (Durability, Arc<str>);
+
 /// The waiters of a store, each started with its first question.
 #[derive(Default)]
 pub(in crate::store::redis) struct Waiters {
-    /// By level and, in a cluster, the address of the master.
-    open: Mutex<HashMap<(Durability, Arc<str>), mpsc::Sender<Asked>>>,
+    open: Mutex<HashMap<Waited, mpsc::Sender<Asked>>>,
     /// When all masters last said that they can write to disk before they answer.
     disk: Mutex<Option<Instant>>,
     replicas: Arc<Replicas>,
