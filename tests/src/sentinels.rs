@@ -14,8 +14,9 @@ use crate::wait::until;
 
 /// The name of the master.
 pub const NAME: &str = "main";
-/// The password of clients at servers and at Sentinels.
+/// The password of clients at servers.
 pub const PASSWORD: &str = "of-the-servers";
+/// The password of clients at Sentinels.
 pub const SENTINEL_PASSWORD: &str = "of-the-sentinels";
 /// The user of clients at servers and at Sentinels.
 pub const USER: &str = "app";

@@ -2,7 +2,7 @@
 
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
-use crate::store::redis::StoreError;
+use crate::store::StoreError;
 
 /// Where `redis.url` leads.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use redis::{ConnectionAddr, ErrorKind, RedisError};
 
-use crate::store::redis::StoreError;
+use crate::store::StoreError;
 use crate::store::redis::connection::server_state;
 
 /// Explains an error of the server at this address.

@@ -24,7 +24,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ConnectionInfo, FromRedisValue, Pipeline, RedisConnectionInfo, RedisError, Script, Value};
 
-use super::StoreError;
+use crate::store::StoreError;
 pub(super) use args::{Arg, args};
 pub(super) use errors::{is_cut_off, is_read_only};
 

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::store::redis::StoreError;
+use crate::store::StoreError;
 use tidemill_base::ids::EntryId;
 
 pub(in crate::store::redis) fn unexpected(doing: &'static str, reason: impl Into<String>) -> StoreError {

@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::store::redis::StoreError;
+use crate::store::StoreError;
 use crate::store::redis::connection::config::RedisConfig;
 
 /// What TLS connections trust and show.
