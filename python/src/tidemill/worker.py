@@ -54,10 +54,10 @@ class Worker:
         """Makes a worker.
 
         `redis` is the address (`redis://…`, `redis+sentinel://…`, `redis+cluster://…`), `queues` are the queues that it
-        serves besides those of `Worker.queue` (`default` if neither this nor the settings name any), and `permits` is the
-        most jobs at once. Each wins over `settings`, which are as for `Engine`; a password at Sentinels is the setting
-        `redis.sentinel_password`. The worker serves health and metrics if the settings have `worker.listen`. `tidemill` is
-        as for `Engine`. `threads` is the most functions that run at once besides coroutines (64).
+        serves besides those of `Worker.queue` (`default` if neither this nor the settings name any), and `permits` is
+        the most jobs at once. Each wins over `settings`, which are as for `Engine`; a password at Sentinels is the
+        setting `redis.sentinel_password`. The worker serves health and metrics if the settings have `worker.listen`.
+        `tidemill` is as for `Engine`. `threads` is the most functions that run at once besides coroutines (64).
         """
         if isinstance(queues, str):
             # A text is a sequence too: of queues whose names have one character.

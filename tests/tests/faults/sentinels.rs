@@ -74,6 +74,7 @@ impl Fleet {
 
     /// Submits until a run is accepted that the master of the moment has, and prints after how long that was. The old one may
     /// accept some more before the processes have left it.
+    #[allow(clippy::print_stderr, reason = "how long it took depends on the machine, so it is only shown")]
     async fn first_kept(&self, what: &str, since: Instant) -> String {
         let mut lost = 0;
         loop {
@@ -82,7 +83,7 @@ impl Fleet {
             let master = &self.redis.servers[self.redis.master()];
             if master.cli(&["--scan", "--pattern", &key]).contains(&run) {
                 let took = took.as_millis();
-                println!(
+                eprintln!(
                     "{what}: the first submission was accepted after {took} ms ({lost} by the old master before)"
                 );
                 return run;

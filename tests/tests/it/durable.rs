@@ -290,11 +290,12 @@ async fn on_a_cluster_each_run_waits_for_the_replica_of_its_own_master() {
     assert!(accepted > 2, "the other masters have their replicas");
     assert!(on(&redis, 0, &run).await);
     redis.servers[replica].restart().await;
-    until("the same key to be answered with the run", LONG, async || {
+    let repeated = until("the same key to be answered with the run", LONG, async || {
         let answer = submit(&client, &body("replicated"), &key).await;
-        if answer.status == 200 { Ok(assert_eq!(id(&answer), run)) } else { Err(answer.text) }
+        if answer.status == 200 { Ok(id(&answer)) } else { Err(answer.text) }
     })
     .await;
+    assert_eq!(repeated, run);
     assert!(on(&redis, replica, &run).await);
 
     let refused = submit(&client, &body("fsync"), "disk").await;

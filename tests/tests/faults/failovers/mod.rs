@@ -46,6 +46,7 @@ async fn nothing_that_was_replicated_is_lost_in_a_fail_over_of_a_cluster() {
     fails_over("cluster").await;
 }
 
+#[allow(clippy::print_stderr, reason = "the numbers are what a run of many is for")]
 async fn fails_over(form: &str) {
     if !is_wanted(form) {
         return;
@@ -72,7 +73,7 @@ async fn fails_over(form: &str) {
     let told = load.end().await;
     let client = scheduler.client();
     let lost = lost(&client, &told.memory).await;
-    println!(
+    eprintln!(
         "{form}: {} fail-overs {counts:?}: {} runs accepted as replicated, {} answers, {} requests told unknown, {} \
          failed; {} of {} runs accepted as memory are lost",
         count(),
