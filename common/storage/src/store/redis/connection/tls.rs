@@ -49,7 +49,7 @@ impl Tls {
     }
 
     /// For the client library; `None` when its defaults are right.
-    pub(super) fn library(&self) -> Option<TlsCertificates> {
+    pub(in crate::store::redis) fn library(&self) -> Option<TlsCertificates> {
         let client_tls = self.own.as_ref().map(|own| own.files.clone());
         let root_cert = self.trusted.clone();
         (client_tls.is_some() || root_cert.is_some()).then_some(TlsCertificates { client_tls, root_cert })
@@ -59,7 +59,7 @@ impl Tls {
     ///
     /// # Errors
     /// The key is not that of the certificate.
-    pub(super) fn lines(&self) -> Result<Arc<ClientConfig>, rustls::Error> {
+    pub(in crate::store::redis) fn lines(&self) -> Result<Arc<ClientConfig>, rustls::Error> {
         if let Some(made) = self.lines.get() {
             return Ok(made.clone());
         }
