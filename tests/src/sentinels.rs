@@ -182,14 +182,16 @@ impl Sentinels {
         port.and_then(|port| self.ports.iter().position(|known| *known == port)).ok_or(said)
     }
 
-    /// The server that a living Sentinel names as the master.
+    /// The server that a living Sentinel names as the master; without Sentinels, the first one that says so itself.
     ///
     /// # Panics
-    /// When no Sentinel answers.
+    /// When no Sentinel answers, and no server says that it is the master.
     pub fn master(&self) -> usize {
         let said: Vec<_> = (0..self.sentinels.len()).map(|at| self.named_by(at)).collect();
-        let named = said.iter().find_map(|named| named.as_ref().ok());
-        *named.unwrap_or_else(|| panic!("no Sentinel names a master: {said:?}"))
+        let named = said.iter().find_map(|named| named.as_ref().ok().copied());
+        let is_master = |at: &usize| self.servers[*at].cli(&["ROLE"]).starts_with("master");
+        let own = || (0..self.servers.len()).find(is_master);
+        named.or_else(own).unwrap_or_else(|| panic!("no server is a master, by Sentinels: {said:?}"))
     }
 
     /// Begins a planned fail-over.

@@ -104,6 +104,13 @@ pub(in crate::store::redis) fn is_cut_off(error: &RedisError) -> bool {
         || error.to_string().contains("NOREPLICAS")
 }
 
+/// Whether an explained error says that another server may be the master by now: the server refuses writes, because it is
+/// a replica or has none.
+pub(in crate::store::redis) fn is_left(error: &StoreError) -> bool {
+    let StoreError::Unreachable { reason, .. } = error else { return false };
+    ["READONLY", "NOREPLICAS", "UNBLOCKED"].iter().any(|code| reason.contains(code))
+}
+
 /// The server's error code. The library has no code for several commands at once.
 fn code(error: &RedisError) -> Option<String> {
     let of_first = || Some(error.clone().into_server_errors()?.first()?.1.code().to_string());
@@ -134,5 +141,14 @@ mod tests {
         let script = format!("Error running script (call to f_1): @user_script:3: -READONLY {text}");
         assert!(left((ErrorKind::Server(ServerErrorKind::ReadOnly), "READONLY", text).into()));
         assert!(left((ErrorKind::Server(ServerErrorKind::ResponseError), "ERR", script).into()));
+    }
+
+    #[test]
+    fn a_server_that_refuses_writes_may_no_longer_be_the_master() {
+        let left = |error: RedisError| is_left(&explain("a", "testing", &error));
+        let few = "Not enough good replicas to write.".to_string();
+        assert!(left((ErrorKind::Extension, "NOREPLICAS", few).into()));
+        assert!(left((ErrorKind::Server(ServerErrorKind::ReadOnly), "READONLY", "no".into()).into()));
+        assert!(!left((ErrorKind::Extension, "OOM", "no".into()).into()));
     }
 }

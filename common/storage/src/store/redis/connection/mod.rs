@@ -33,7 +33,7 @@ use crate::store::redis::connection::config::RedisConfig;
 use crate::store::redis::connection::errors::explain;
 use crate::store::redis::connection::routing::{Redirect, slot_of};
 use crate::store::redis::connection::servers::{
-    Cluster, How, Lane, Node, One, Reach, Replayed, Sentinels, slot_of_request,
+    Cluster, Fixed, How, Lane, Node, One, Reach, Replayed, Sentinels, slot_of_request,
 };
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request};
 use crate::store::redis::keys::Keys;
@@ -70,7 +70,7 @@ impl Connector {
         let (servers, keys) = match address {
             Address::One(info) => {
                 let node = Node::new(*info, &reach, &shown).map_err(|error| unusable(error.to_string()))?;
-                (Servers::One(One::Fixed(Arc::new(node))), Keys::new(&config.namespace))
+                (Servers::One(One::Fixed(Arc::new(Fixed::new(node)))), Keys::new(&config.namespace))
             }
             Address::Sentinel(watched) => {
                 let sentinels = watched_by(*watched, config, reach, &shown).map_err(unusable)?;

@@ -13,5 +13,5 @@ pub(in crate::store::redis) use cluster::Cluster;
 pub(in crate::store::redis) use exchange::{How, Replayed};
 pub(in crate::store::redis) use line::slot_of_request;
 pub(in crate::store::redis) use node::{Lane, Node, Reach};
-pub(in crate::store::redis) use one::One;
+pub(in crate::store::redis) use one::{Fixed, One};
 pub(in crate::store::redis) use sentinels::Sentinels;

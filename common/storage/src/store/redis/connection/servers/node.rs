@@ -54,7 +54,7 @@ pub(in crate::store::redis) struct Node {
     lines: Mutex<Vec<Line>>,
     /// Becomes true when the server is no longer the master.
     left: watch::Sender<bool>,
-    /// Lines end with that. The only server of `redis.url` stays what it is.
+    /// Lines end with that. A server that was asked whether it is one of several stays what it is.
     may_leave: bool,
     /// For messages, without password.
     address: Arc<str>,
@@ -91,6 +91,20 @@ impl Node {
     /// The same, as one of several that can be the master: its lines end when it is no longer that.
     pub(super) fn for_now(self) -> Self {
         Self { may_leave: true, ..self }
+    }
+
+    /// The same address without any connection.
+    pub(super) fn again(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            reach: self.reach.clone(),
+            short: Mutex::default(),
+            blobs: Mutex::default(),
+            lines: Mutex::default(),
+            left: watch::channel(false).0,
+            may_leave: self.may_leave,
+            address: self.address.clone(),
+        }
     }
 
     /// For messages, without password.
