@@ -58,7 +58,7 @@ impl One {
     }
 
     /// After an error that may mean that another server is the master by now: the Sentinels are asked soon, and a fixed
-    /// address is connected to anew.
+    /// address gets new connections.
     pub(in crate::store::redis) fn doubt(&self, error: &StoreError) {
         match self {
             Self::Watched(sentinels) if matches!(error, StoreError::Unreachable { .. }) => {
