@@ -68,8 +68,15 @@ fn certificate_wanted(reason: &str) -> Option<String> {
 
 /// Explains a server that does not accept the certificate of this process.
 fn certificate_refused(reason: &str) -> Option<String> {
-    let refusals =
-        ["UnknownCA", "BadCertificate", "CertificateExpired", "CertificateRevoked", "UnsupportedCertificate"];
+    let refusals = [
+        "UnknownCA",
+        "BadCertificate",
+        "CertificateExpired",
+        "CertificateRevoked",
+        "UnsupportedCertificate",
+        // The signature is wrong: an authority of the same name, with another key.
+        "DecryptError",
+    ];
     let is_refused = reason.contains("received fatal alert") && refusals.iter().any(|it| reason.contains(it));
     is_refused.then(|| {
         format!(
