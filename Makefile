@@ -33,7 +33,8 @@ SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 test: setup programs unit system ## Run all tests: units, stores, whole processes, faults, and the conformance cases that must pass
 	@echo '==> fault tests, conformance, a short campaign, two clients and the Python tests, in parallel: about three minutes'
-	@$(MAKE) --no-print-directory -j6 $(SYNC) faults-tests conformance-both conformance-python-llm conformance-cluster-short campaign-short campaign-cluster-short clients-short python-tests
+	@$(MAKE) --no-print-directory -j6 $(SYNC) faults-tests conformance-both conformance-python-llm campaign-short clients-short python-tests
+	@$(MAKE) --no-print-directory -j2 $(SYNC) conformance-cluster-short campaign-cluster-short
 
 programs:
 	@echo '==> building programs and tests; the first build compiles about 420 crates and takes some minutes on two cores'

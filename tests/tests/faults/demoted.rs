@@ -9,25 +9,8 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::{QUICK, chat};
 
-/// What the old master does.
-#[derive(Clone, Copy, PartialEq)]
-enum Old {
-    Demoted,
-    /// It goes on as a master, without replicas.
-    CutOff,
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_continues_on_the_new_master_although_the_old_one_keeps_its_connections() {
-    continues_after(Old::Demoted).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_continues_on_the_new_master_although_the_old_one_is_still_a_master_without_replicas() {
-    continues_after(Old::CutOff).await;
-}
-
-async fn continues_after(what: Old) {
     let pieces = llm::many_pieces(60);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
     let cluster = Cluster::start(&QUICK, Some(&model)).await;
@@ -54,13 +37,8 @@ async fn continues_after(what: Old) {
     let run = client.start(&chat(), &[]).await;
     client.follow(&run, None).await.until_text("<3>").await;
     proxy.switch_to(new.port());
-    if what == Old::CutOff {
-        old.cli(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
-    }
     new.cli(&["REPLICAOF", "NO", "ONE"]);
-    if what == Old::Demoted {
-        old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
-    }
+    old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
 
     answered(&client.ended(&run).await, &pieces.concat());
     assert!(new.cli(&["ROLE"]).starts_with("master"));

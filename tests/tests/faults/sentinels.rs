@@ -126,7 +126,7 @@ async fn runs_go_on_when_sentinels_fail_over_as_planned() {
         if open.is_empty() { Ok(()) } else { Err(open.join("\n")) }
     })
     .await;
-    println!("all processes had left the old master after {} ms", named.elapsed().as_millis());
+    eprintln!("all processes had left the old master after {} ms", named.elapsed().as_millis());
     fleet.client().ended_within(&run, END_MAX).await;
     fleet.all_end(&runs).await;
 }
@@ -170,7 +170,7 @@ async fn a_master_that_is_cut_off_and_keeps_its_connections_gets_no_write_after_
         if open.is_empty() { Ok(()) } else { Err(open.join("\n")) }
     })
     .await;
-    println!("all processes had left the old master after {} ms", named.elapsed().as_millis());
+    eprintln!("all processes had left the old master after {} ms", named.elapsed().as_millis());
     fleet.redis.servers[old].cli(&["CONFIG", "RESETSTAT"]);
     let mut accepted = Vec::new();
     for _ in 0..20 {
@@ -183,7 +183,11 @@ async fn a_master_that_is_cut_off_and_keeps_its_connections_gets_no_write_after_
     }
     let stats = fleet.redis.servers[old].cli(&["INFO", "commandstats"]);
     let writes = ["cmdstat_exec", "cmdstat_evalsha", "cmdstat_set", "cmdstat_xadd", "cmdstat_hset"];
-    assert!(!writes.iter().any(|write| stats.contains(&format!("{write}:"))), "{stats}");
+    // A Sentinel may have made it a replica meanwhile, over a connection that it still had; then it counts the writes of the
+    // new master.
+    if fleet.redis.servers[old].cli(&["ROLE"]).starts_with("master") {
+        assert!(!writes.iter().any(|write| stats.contains(&format!("{write}:"))), "{stats}");
+    }
     fleet.all_end(&runs).await;
     fleet.redis.let_in(old);
     fleet.redis.settled().await;
