@@ -251,7 +251,15 @@ impl Sentinels {
     /// Cuts a server off from the Sentinels and the other servers. Clients keep their connections.
     pub fn cut_off(&self, server: usize) {
         // A Sentinel whose user is refused goes on as the default user, which the tests use too.
-        self.servers[server].cli(&["ACL", "SETUSER", "default", "-ping", "-publish"]);
+        self.servers[server].cli(&[
+            "ACL",
+            "SETUSER",
+            "default",
+            "-ping",
+            "-publish",
+            "-replicaof",
+            "-slaveof",
+        ]);
         for user in ["watch", "follow"] {
             self.servers[server].cli(&["ACL", "SETUSER", user, "off"]);
             self.servers[server].cli(&["CLIENT", "KILL", "USER", user]);

@@ -128,7 +128,7 @@ async fn a_stream_ends_when_its_client_leaves() {
     let mut streams = Streams::start(PATIENT, LIMITS).await;
     let (client, sender) = streams.open().await;
     drop(client);
-    timeout(LONG, sender.closed()).await.expect("nobody listens any more");
+    timeout(LONG, sender.closed()).await.expect("the server drops the stream");
 }
 
 #[tokio::test]

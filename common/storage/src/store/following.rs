@@ -100,7 +100,7 @@ impl Followed {
         let (Some(last), Some(first)) = (entries.last(), entries.first()) else { return };
         let now = Reached { entry: last.id, seq: last.last_seq() };
         let before = reached.filter(|before| first.seqs().is_some_and(|(seq, _)| before.seq + 1 == seq));
-        // Without a reader at the end nobody knows how far to go on from here.
+        // Without a reader at the end, the place from which to read on is not known.
         if reached.is_some() {
             *reached = (*reached).max(Some(now));
         }

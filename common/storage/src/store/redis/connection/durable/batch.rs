@@ -15,7 +15,7 @@ pub(super) struct Waiting<T> {
     pub(super) within: Duration,
     /// The master's offset after the write, and which master that was, once the write was seen there.
     pub(super) at: Option<(String, u64)>,
-    /// Who is told.
+    /// The client that gets the answer.
     pub(super) client: T,
 }
 

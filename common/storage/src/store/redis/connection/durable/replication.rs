@@ -45,7 +45,7 @@ fn replica(name: &str, value: &str) -> Option<(String, u64)> {
     Some((place, fields.get("offset")?.parse().ok()?))
 }
 
-/// The replicas that may be promoted, as Sentinels or a cluster say it; empty where nobody does.
+/// The replicas that may be promoted, as Sentinels or a cluster say it; empty for one server without Sentinels.
 #[derive(Debug, Default)]
 pub(super) struct Promotable {
     /// Their addresses as the master has them, and for how long each has been away.
@@ -154,7 +154,10 @@ mod tests {
         let later = start + AWAY + Duration::from_secs(1);
         assert_eq!(seen.note(later, &left, Promotable::default(), AWAY), ["two"]);
         assert_eq!((seen.needed(), seen.behind(&left, 5), seen.behind(&left, 10)), (1, 0, 1));
-        assert!(seen.note(later, &left, Promotable::default(), AWAY).is_empty(), "it is told once");
+        assert!(
+            seen.note(later, &left, Promotable::default(), AWAY).is_empty(),
+            "a lost replica is reported once"
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::store::{Durability, Unconfirmed, Written};
 const DOING: &str = "waiting until a write is durable";
 /// The most writes that are looked for at once.
 const BATCH_MAX: usize = 512;
-/// Time between two looks at the replicas while nobody asks.
+/// Time between two looks at the replicas while no client asks.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 
 /// A client's question.
@@ -52,7 +52,7 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// Answers questions until nobody can ask any more, or its server has left the cluster.
+    /// Answers questions until the store is dropped, or its server has left the cluster.
     pub(super) async fn run(mut self, mut questions: mpsc::Receiver<Asked>) {
         let mut open = None;
         while !self.has_left() {
@@ -103,7 +103,7 @@ impl Waiter {
         Ok(open.insert(Open { line, node }))
     }
 
-    /// Notes which replicas are there, so that one that leaves while nobody asks is known to have left.
+    /// Notes which replicas are there, so that one that leaves while no client asks is known to have left.
     async fn poll(&mut self, open: &mut Option<Open>) -> Result<(), Unconfirmed> {
         if self.level != Durability::Replicated {
             return Ok(());

@@ -50,7 +50,7 @@ pub(super) async fn ask_all(sentinels: &[Sentinel], name: &Arc<str>) -> Answers 
     let (answer, mut answers) = mpsc::unbounded_channel();
     for sentinel in sentinels {
         let (node, name, answer) = (sentinel.node.clone(), name.clone(), answer.clone());
-        // Also the end of a question that nobody waits for closes a connection that hangs.
+        // A connection that hangs is closed also when no process waits for the answer any more.
         tokio::spawn(async move {
             let asked = ask(&node, &name).await;
             drop(answer.send((node.address().clone(), asked)));

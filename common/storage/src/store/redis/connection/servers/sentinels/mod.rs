@@ -144,7 +144,7 @@ impl Sentinels {
         let sentinels = self.read().sentinels.clone();
         let answers = ask_all(&sentinels, &self.name).await;
         self.note(&sentinels, &answers);
-        let said = newest(&answers.said).ok_or_else(|| self.nobody(&answers))?;
+        let said = newest(&answers.said).ok_or_else(|| self.no_answer(&answers))?;
         let (known, epoch) = {
             let view = self.read();
             (view.master.clone(), view.epoch)
@@ -246,7 +246,7 @@ impl Sentinels {
 /// Errors, which say what to do.
 impl Sentinels {
     /// No Sentinel names a master.
-    fn nobody(&self, answers: &Answers) -> StoreError {
+    fn no_answer(&self, answers: &Answers) -> StoreError {
         let failed = || {
             answers.mute.iter().filter_map(|(_, mute)| match mute {
                 Mute::Failed(error) => Some(error),
