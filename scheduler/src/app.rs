@@ -65,7 +65,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
 
     let listeners = Listeners::open(config).await?;
     let (bound, metrics_address) = (listeners.api.1, listeners.metrics.as_ref().map(|(_, address)| *address));
-    let leases = RedisStore::new(&config.redis, config.store_limits())?;
+    let leases = store.beside(&config.redis)?;
     let stores = Stores { shards: store.beside(&config.redis)?, api: store, leases };
     let parts = Parts::start(config, stores, metrics).await?;
     let api = listeners.serve(config, parts.state.clone(), parts.stage.subscribe());

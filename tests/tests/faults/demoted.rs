@@ -9,8 +9,25 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::{QUICK, chat};
 
+/// What the old master does.
+#[derive(Clone, Copy, PartialEq)]
+enum Old {
+    Demoted,
+    /// It goes on as a master, without replicas.
+    CutOff,
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_continues_on_the_new_master_although_the_old_one_keeps_its_connections() {
+    continues_after(Old::Demoted).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_continues_on_the_new_master_although_the_old_one_is_still_a_master_without_replicas() {
+    continues_after(Old::CutOff).await;
+}
+
+async fn continues_after(what: Old) {
     let pieces = llm::many_pieces(60);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
     let cluster = Cluster::start(&QUICK, Some(&model)).await;
@@ -37,11 +54,24 @@ async fn a_run_continues_on_the_new_master_although_the_old_one_keeps_its_connec
     let run = client.start(&chat(), &[]).await;
     client.follow(&run, None).await.until_text("<3>").await;
     proxy.switch_to(new.port());
+    if what == Old::CutOff {
+        old.cli(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    }
     new.cli(&["REPLICAOF", "NO", "ONE"]);
-    old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
+    if what == Old::Demoted {
+        old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
+    }
 
     answered(&client.ended(&run).await, &pieces.concat());
     assert!(new.cli(&["ROLE"]).starts_with("master"));
+    if what == Old::CutOff {
+        // Also those that only read, and are refused nothing.
+        until("all connections to leave the old master", LONG, async || {
+            let left = old.cli(&["CLIENT", "LIST"]);
+            if left.lines().count() == 1 { Ok(()) } else { Err(left) }
+        })
+        .await;
+    }
     let shard = &client.run(&run).await["shard"];
     assert_eq!(new.cli(&["HGET", &format!("tm:{{{shard}}}:run:{run}"), "status"]), "succeeded");
     assert_eq!(client.follow(&run, None).await.to_the_end().await.text(), pieces.concat());

@@ -54,7 +54,7 @@ use tidemill_base::limits;
 
 pub use copy::{CopyError, CopyPlan, CopyProgress};
 
-use blobs::{BlobConnections, BlobLane};
+use blobs::{BlobConnections, BlobLane, Loads};
 use connection::Connector;
 use connection::durable::Waiters;
 use follow::Ticks;
@@ -102,6 +102,7 @@ pub struct RedisStore {
     limits: StoreLimits,
     /// A separate pool for large values, so that they do not delay other requests.
     blobs: bb8::Pool<BlobConnections>,
+    loads: Loads,
     ticks: Ticks,
     sleepers: shard_readers::Sleepers,
     /// Graphs that a shard has: their documents need not be sent again.
@@ -119,20 +120,25 @@ impl RedisStore {
     /// # Errors
     /// An invalid address.
     pub fn new(config: &RedisConfig, limits: StoreLimits) -> Result<Arc<Self>, StoreError> {
-        Self::with(config, limits, Ticks::default())
+        Self::with(Connector::new(config)?, config, limits, Ticks::default())
     }
 
     /// A store with connections of its own in the same process. Who follows a run through one of them learns at once what
-    /// the owner of a shard commits through the other.
+    /// the owner of a shard commits through the other. When one of them finds that the server at a fixed address refuses
+    /// writes, the connections of both are made again.
     ///
     /// # Errors
     /// An invalid address.
     pub fn beside(&self, config: &RedisConfig) -> Result<Arc<Self>, StoreError> {
-        Self::with(config, self.limits.clone(), self.ticks.beside())
+        Self::with(self.connector.beside(config)?, config, self.limits.clone(), self.ticks.beside())
     }
 
-    fn with(config: &RedisConfig, limits: StoreLimits, ticks: Ticks) -> Result<Arc<Self>, StoreError> {
-        let connector = Connector::new(config)?;
+    fn with(
+        connector: Connector,
+        config: &RedisConfig,
+        limits: StoreLimits,
+        ticks: Ticks,
+    ) -> Result<Arc<Self>, StoreError> {
         let blobs = bb8::Pool::builder()
             .max_size(config.blob_connections.max(1))
             .connection_timeout(std::time::Duration::from_millis(config.timeout_ms))
@@ -145,6 +151,7 @@ impl RedisStore {
             scripts: Scripts::new(),
             limits,
             blobs,
+            loads: Loads::default(),
             stored_graphs: Mutex::default(),
             noted_queues: Mutex::default(),
             memory: Mutex::default(),
@@ -171,18 +178,24 @@ impl RedisStore {
     }
 
     async fn get_blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
-        const DOING: &str = "loading a large value";
-        let mut connection = self.blob_connection(DOING).await?;
-        let mut command = redis::cmd("GET");
-        command.arg(self.keys.blob(shard, id));
-        connection.ask(DOING, &command).await
+        let key = self.keys.blob(shard, id);
+        let lane = self.blob_lane();
+        self.loads
+            .load(key, |key| async move {
+                const DOING: &str = "loading a large value";
+                let mut command = redis::cmd("GET");
+                command.arg(key);
+                lane.connection(DOING).await?.ask(DOING, &command).await
+            })
+            .await
     }
 
     async fn set_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
         const DOING: &str = "storing a large value";
         const PIECE: usize = 1024 * 1024;
         let key = self.keys.blob(shard, id);
-        let mut connection = self.blob_connection(DOING).await?;
+        let lane = self.blob_lane();
+        let mut connection = lane.connection(DOING).await?;
         let mut pieces = text.as_bytes().chunks(PIECE);
         let mut first = redis::cmd("SET");
         first.arg(&key).arg(pieces.next().unwrap_or_default()).arg("EX").arg(limits::BLOB_PENDING_SECONDS);
@@ -203,18 +216,12 @@ impl RedisStore {
         Ok(())
     }
 
-    async fn blob_connection(&self, doing: &'static str) -> Result<BlobLane<'_>, StoreError> {
+    fn blob_lane(&self) -> BlobLane {
         if self.connector.may_move() {
-            return Ok(BlobLane::Shared(&self.connector));
+            BlobLane::Shared(self.connector.clone())
+        } else {
+            BlobLane::Pool(self.blobs.clone(), self.connector.address.clone())
         }
-        self.blobs.get().await.map(BlobLane::Pool).map_err(|error| match error {
-            bb8::RunError::User(error) => error,
-            bb8::RunError::TimedOut => StoreError::Unreachable {
-                address: self.connector.address.to_string(),
-                doing,
-                reason: "no connection in time; redis.blob_connections bounds them".into(),
-            },
-        })
     }
 
     async fn get_graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {

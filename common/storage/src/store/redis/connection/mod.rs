@@ -21,7 +21,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ConnectionInfo, FromRedisValue, Pipeline, RedisConnectionInfo, RedisError, Script, Value};
 
 use crate::store::StoreError;
@@ -70,7 +69,7 @@ impl Connector {
         let (servers, keys) = match address {
             Address::One(info) => {
                 let node = Node::new(*info, &reach, &shown).map_err(|error| unusable(error.to_string()))?;
-                (Servers::One(One::Fixed(Arc::new(Fixed::new(node)))), Keys::new(&config.namespace))
+                (Servers::One(One::Fixed(Fixed::new(node))), Keys::new(&config.namespace))
             }
             Address::Sentinel(watched) => {
                 let sentinels = watched_by(*watched, config, reach, &shown).map_err(unusable)?;
@@ -92,6 +91,19 @@ impl Connector {
             }
         };
         Ok(Self { servers, keys, home: slot_of(config.namespace.as_bytes()), address: shown.into() })
+    }
+
+    /// The same servers with connections of their own. Those to a fixed address move together to the server that it leads to.
+    ///
+    /// # Errors
+    /// Like [`Self::new`].
+    pub(super) fn beside(&self, config: &RedisConfig) -> Result<Self, StoreError> {
+        match &self.servers {
+            Servers::One(One::Fixed(fixed)) => {
+                Ok(Self { servers: Servers::One(One::Fixed(fixed.beside())), ..self.clone() })
+            }
+            Servers::One(One::Watched(_)) | Servers::Cluster(_) => Self::new(config),
+        }
     }
 
     /// The names of the keys on these servers.
@@ -183,9 +195,12 @@ impl Connector {
         }
     }
 
-    /// Opens a separate connection to the one server, for large values.
-    pub(super) async fn open(&self) -> Result<MultiplexedConnection, StoreError> {
-        self.server_of(&self.keys.meta()).await?.open(Duration::ZERO).await
+    /// The server that has the keys of the namespace.
+    ///
+    /// # Errors
+    /// Like [`Self::server_of`].
+    pub(super) async fn home(&self) -> Result<Arc<Node>, StoreError> {
+        self.server_of(&self.keys.meta()).await
     }
 
     /// Opens a line to the server of this key: a connection with one user, whose replies are read in place.

@@ -217,7 +217,7 @@ impl Node {
     }
 
     /// Does something with the server, but not longer than it is the master.
-    async fn while_master<T>(
+    pub(in crate::store::redis) async fn while_master<T>(
         &self,
         doing: impl Future<Output = Result<T, RedisError>>,
     ) -> Result<T, RedisError> {

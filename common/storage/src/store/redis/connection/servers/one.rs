@@ -1,6 +1,6 @@
 //! The one server that has all keys: at a fixed address, or the master that Sentinels name at the moment.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -15,27 +15,61 @@ const MOVES_EVERY: Duration = Duration::from_secs(1);
 
 /// The server at a fixed address. The address may be a name or a proxy that leads to another server by now, so all
 /// connections are made again when the server refuses a write for lack of replicas, or because it is one. Connections that
-/// only read would stay with the old server for ever.
-pub(in crate::store::redis) struct Fixed(Mutex<(Arc<Node>, Option<Instant>)>);
+/// only read would stay with the old server for ever, so those of the other stores of the process move at the same time.
+pub(in crate::store::redis) struct Fixed {
+    node: Mutex<Arc<Node>>,
+    group: Arc<Mutex<Group>>,
+}
+
+/// What goes to the same address in one process, and moves together.
+#[derive(Default)]
+struct Group {
+    members: Vec<Weak<Fixed>>,
+    /// When they moved last.
+    moved: Option<Instant>,
+}
 
 impl Fixed {
-    pub(in crate::store::redis) fn new(node: Node) -> Self {
-        Self(Mutex::new((Arc::new(node.for_now()), None)))
+    pub(in crate::store::redis) fn new(node: Node) -> Arc<Self> {
+        Self::of(node.for_now(), Arc::default())
+    }
+
+    /// The same address with connections of its own, which move together with these.
+    pub(in crate::store::redis) fn beside(&self) -> Arc<Self> {
+        Self::of(self.node().again(), self.group.clone())
+    }
+
+    fn of(node: Node, group: Arc<Mutex<Group>>) -> Arc<Self> {
+        let new = Arc::new(Self { node: Mutex::new(Arc::new(node)), group });
+        locked(&new.group).members.push(Arc::downgrade(&new));
+        new
     }
 
     fn node(&self) -> Arc<Node> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+        locked(&self.node).clone()
     }
 
     fn move_all(&self) {
-        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (node, moved) = &mut *now;
-        if moved.is_none_or(|moved| moved.elapsed() >= MOVES_EVERY) {
-            let old = std::mem::replace(node, Arc::new(node.again()));
-            *moved = Some(Instant::now());
-            old.leave();
+        let mut group = locked(&self.group);
+        if group.moved.is_none_or(|moved| moved.elapsed() >= MOVES_EVERY) {
+            group.moved = Some(Instant::now());
+            group.members.retain(|member| member.strong_count() > 0);
+            group.members.iter().filter_map(Weak::upgrade).for_each(|member| member.move_on());
         }
     }
+
+    fn move_on(&self) {
+        let old = {
+            let mut node = locked(&self.node);
+            let new = Arc::new(node.again());
+            std::mem::replace(&mut *node, new)
+        };
+        old.leave();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The one server.
