@@ -27,14 +27,15 @@ run: setup ## Start Redis, a scheduler, two workers and a mock model, and run an
 	@sh scripts/demo.sh
 
 # Tests of whole processes mostly wait: for leases, for models, for each other. So more of them run at once than there are
-# cores, and the three longest test programs run in parallel. If make supports it, the output of each is shown at its end.
+# cores, and two or three test programs run in parallel. If make supports it, the output of each is shown at its end.
 AT_ONCE ?= 6
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 test: setup programs unit system ## Run all tests: units, stores, whole processes, faults, and the conformance cases that must pass
-	@echo '==> fault tests, conformance, a short campaign, two clients and the Python tests, in parallel: about three minutes'
-	@$(MAKE) --no-print-directory -j6 $(SYNC) faults-tests conformance-both conformance-python-llm campaign-short clients-short python-tests
-	@$(MAKE) --no-print-directory -j2 $(SYNC) conformance-cluster-short campaign-cluster-short
+	@echo '==> fault tests and conformance, in parallel; then a short campaign, two clients and the Python tests; then clusters'
+	@$(MAKE) --no-print-directory -j2 $(SYNC) faults-tests conformance-both
+	@$(MAKE) --no-print-directory -j3 $(SYNC) campaign-short clients-short python-tests
+	@$(MAKE) --no-print-directory -j3 $(SYNC) conformance-python-llm conformance-cluster-short campaign-cluster-short
 
 programs:
 	@echo '==> building programs and tests; the first build compiles about 420 crates and takes some minutes on two cores'

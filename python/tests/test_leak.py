@@ -6,6 +6,7 @@ import gc
 import os
 from typing import Any
 
+import pytest
 from flows import chain, llm, template
 
 from tidemill import Engine, Event, NodeContext, Run
@@ -25,6 +26,8 @@ def held() -> int:
     return sum(isinstance(one, (Run, Event, NodeContext)) for one in gc.get_objects())
 
 
+# A quarter of a minute alone; other tests may have the processors.
+@pytest.mark.timeout(600)
 def test_a_thousand_runs_end_where_they_began() -> None:
     flow = chain(template("greet"), llm(), outputs={"text": "llm.text"})
     with Engine() as engine:
