@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tidemill_common::config::Config;
 use tidemill_common::files::FilesError;
-use tidemill_common::serve;
+use tidemill_common::serve::{self, TlsError};
 use tidemill_common::store::redis::RedisStore;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::telemetry;
@@ -32,6 +32,9 @@ pub enum StartError {
         address: String,
         source: std::io::Error,
     },
+    /// The certificate of the API cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),

@@ -2,11 +2,13 @@
 //! connections of each follows from the settings and from what the system allows.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use tidemill_common::config::Config;
 use tidemill_common::open_files::{self, Need};
-use tidemill_common::serve::{self, ListenerSettings, PROBE_CONNECTIONS};
+use tidemill_common::serve::{self, Listener, ListenerSettings, PROBE_CONNECTIONS, Tls};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -18,9 +20,10 @@ use crate::stopping::Stage;
 /// Open files that a scheduler needs besides its clients' connections: to Redis, to the file store, and of its threads.
 const OWN_FILES: u64 = 256;
 
-/// The bound listeners and their addresses.
+/// The bound listeners and their addresses, and the certificate of the API's.
 pub(crate) struct Listeners {
     pub(crate) api: (TcpListener, SocketAddr),
+    tls: Option<Arc<Tls>>,
     pub(crate) metrics: Option<(TcpListener, SocketAddr)>,
 }
 
@@ -28,12 +31,14 @@ impl Listeners {
     /// Listens on the addresses in the settings.
     pub(crate) async fn open(config: &Config) -> Result<Self, StartError> {
         let config = &config.scheduler;
+        let every = Duration::from_secs(config.tls_check_seconds);
+        let tls = config.tls_files().map(|files| Tls::start(files, every)).transpose()?;
         let api = listen(&config.listen, "scheduler.listen").await?;
         let metrics = match config.metrics_listen.as_str() {
             "" => None,
             address => Some(listen(address, "scheduler.metrics_listen").await?),
         };
-        Ok(Self { api, metrics })
+        Ok(Self { api, tls, metrics })
     }
 
     /// Serves until the process drains and all requests in progress are answered.
@@ -49,7 +54,8 @@ impl Listeners {
         let connections =
             open_files::prepare(&Need { own, connections: config.connections_max, settings: setting });
         let settings = ListenerSettings { name: "api", setting, limits: config.limits(connections) };
-        let api = serve::serve(settings, self.api.0, api::router(state.clone()), drains(stages.clone()));
+        let listener = Listener::with(self.api.0, self.tls);
+        let api = serve::serve(settings, listener, api::router(state.clone()), drains(stages.clone()));
         let metrics = self.metrics.map(|(listener, _)| {
             let setting = "scheduler.metrics_connections_max";
             let settings = ListenerSettings { name: "metrics", setting, limits: config.limits(side) };

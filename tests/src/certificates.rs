@@ -3,10 +3,14 @@
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
 
+fn key() -> KeyPair {
+    KeyPair::generate().expect("a key")
+}
+
 /// Certificates and keys in files.
-#[derive(Debug)]
 pub struct Certificates {
     folder: TempDir,
+    authority: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Certificates {
@@ -17,24 +21,37 @@ impl Certificates {
     pub fn make() -> Self {
         let folder = tempfile::Builder::new().prefix("tidemill-certificates-").tempdir();
         let folder = folder.expect("there is room for a temporary folder");
-        let write = |name: &str, text: String| {
-            std::fs::write(folder.path().join(name), text).expect("it can be written");
-        };
-        let key = || KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "the authority of the tests");
         let authority = CertifiedIssuer::self_signed(params, key()).expect("a certificate");
-        write("ca.pem", authority.as_ref().pem());
+        let made = Self { folder, authority };
+        made.write("ca.pem", made.authority.as_ref().pem());
+        made.renew();
+        made
+    }
+
+    /// Replaces the certificates of server and client by new ones with new keys.
+    ///
+    /// # Panics
+    /// When they cannot be made or written.
+    pub fn renew(&self) {
         for (name, host) in [("server", "127.0.0.1"), ("client", "client.tidemill.example")] {
             let own = key();
             let mut params = CertificateParams::new([host.to_string()]).expect("parameters");
             params.distinguished_name.push(DnType::CommonName, name);
-            let made = params.signed_by(&own, &authority).expect("a certificate");
-            write(&format!("{name}.pem"), made.pem());
-            write(&format!("{name}.key"), own.serialize_pem());
+            let made = params.signed_by(&own, &self.authority).expect("a certificate");
+            self.write(&format!("{name}.pem"), made.pem());
+            self.write(&format!("{name}.key"), own.serialize_pem());
         }
-        Self { folder }
+    }
+
+    /// Writes a file.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write(&self, name: &str, text: String) {
+        std::fs::write(self.folder.path().join(name), text).expect("it can be written");
     }
 
     /// A file: `ca.pem`, `server.pem`, `server.key`, `client.pem` or `client.key`.

@@ -43,6 +43,20 @@ impl Client {
         Self { http, base: format!("http://{address}"), key: key.map(Into::into) }
     }
 
+    /// Makes a client for a scheduler with TLS at `host:port`, whose authority is in this PEM file.
+    ///
+    /// # Panics
+    /// When the file holds no certificate.
+    pub fn secured(address: &str, key: Option<&str>, ca_file: &str) -> Self {
+        let plain = Self::new(address, key);
+        let pem = std::fs::read(ca_file).expect("the certificate of the authority");
+        let authority = reqwest::Certificate::from_pem(&pem).expect("a certificate");
+        // Each request has its own connection, so it sees the certificate of the moment.
+        let http =
+            reqwest::Client::builder().tls_certs_only([authority]).pool_max_idle_per_host(0).tls_info(true);
+        Self { http: http.build().expect("a client"), base: format!("https://{address}"), ..plain }
+    }
+
     /// Makes a client for the same scheduler with another key, or without one.
     pub fn with_key(&self, key: Option<&str>) -> Self {
         Self { key: key.map(Into::into), ..self.clone() }

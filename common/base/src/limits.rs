@@ -305,6 +305,8 @@ pub const WEBHOOK_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// Most connections that a scheduler's API accepts (`scheduler.connections_max`): enough for thousands of
 /// clients that follow a run each. An idle one takes some KiB of memory and a file descriptor.
 pub const CONNECTIONS_MAX: usize = 10_000;
+/// Interval at which the files of a listener's certificate are looked at again, in seconds (`scheduler.tls_check_seconds`).
+pub const TLS_CHECK_SECONDS: u64 = 30;
 /// Most connections to `scheduler.metrics_listen` (`scheduler.metrics_connections_max`), and to a worker
 /// (`worker.connections_max`): enough for scrapers and probes.
 pub const SIDE_CONNECTIONS_MAX: usize = 64;

@@ -4,13 +4,22 @@ use std::time::Duration;
 
 use super::{Config, ConfigError, SchedulerConfig, WorkerConfig};
 use crate::networks::Networks;
-use crate::serve::{Limits, StreamLimits};
+use crate::serve::{Limits, StreamLimits, TlsFiles};
 
 impl SchedulerConfig {
     /// The limits of an event stream.
     pub fn stream_limits(&self) -> StreamLimits {
         let stalled = Duration::from_secs(self.stream_idle_seconds);
         StreamLimits { buffer_bytes: self.stream_buffer_bytes, stalled }
+    }
+
+    /// The files of the API's certificate; `None`: plain HTTP.
+    pub fn tls_files(&self) -> Option<TlsFiles> {
+        let (certificate, key) = (&self.tls_certificate_file, &self.tls_key_file);
+        (!certificate.is_empty()).then(|| TlsFiles {
+            certificate: ("scheduler.tls_certificate_file", certificate.clone()),
+            key: ("scheduler.tls_key_file", key.clone()),
+        })
     }
 
     /// The limits of connections to the API and to `metrics_listen`.
@@ -45,6 +54,7 @@ impl Config {
             ("scheduler.metrics_connections_max", scheduler.metrics_connections_max as u64),
             ("scheduler.header_timeout_ms", scheduler.header_timeout_ms),
             ("scheduler.idle_seconds", scheduler.idle_seconds),
+            ("scheduler.tls_check_seconds", scheduler.tls_check_seconds),
             ("scheduler.wrong_keys_max", scheduler.wrong_keys_max as u64),
             ("scheduler.stream_buffer_bytes", scheduler.stream_buffer_bytes as u64),
             ("worker.connections_max", worker.connections_max as u64),
@@ -55,6 +65,12 @@ impl Config {
             if value == 0 || value > u64::from(u32::MAX) {
                 return Err(wrong(key, format!("1 to {}", u32::MAX)));
             }
+        }
+        let (certificate, key) = ("scheduler.tls_certificate_file", "scheduler.tls_key_file");
+        match (scheduler.tls_certificate_file.is_empty(), scheduler.tls_key_file.is_empty()) {
+            (false, true) => return Err(wrong(certificate, format!("{key} is not set as well"))),
+            (true, false) => return Err(wrong(key, format!("{certificate} is not set as well"))),
+            _ => {}
         }
         let key = "scheduler.trusted_proxies";
         Networks::parse(&scheduler.trusted_proxies).map_err(|reason| wrong(key, reason))?;

@@ -165,7 +165,7 @@ mod tests {
 
     /// Settings with text that are printed: those that cannot be secrets, and URLs, which are printed without
     /// user and query. All other texts have a type that hides them.
-    const SHOWN: [&str; 42] = [
+    const SHOWN: [&str; 44] = [
         "calls.programs",
         "code.endpoint",
         "code.helper",
@@ -201,6 +201,8 @@ mod tests {
         "run.budget_price",
         "scheduler.listen",
         "scheduler.metrics_listen",
+        "scheduler.tls_certificate_file",
+        "scheduler.tls_key_file",
         "scheduler.trusted_proxies",
         "tools.endpoint",
         "uploads.refused_extensions",

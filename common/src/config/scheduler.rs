@@ -13,6 +13,12 @@ use tidemill_workflow::dsl::SealingKey;
 pub struct SchedulerConfig {
     /// The address of the API; port 0 chooses a free one.
     pub listen: String,
+    /// A PEM file with the certificate of the API's address; empty: plain HTTP.
+    pub tls_certificate_file: String,
+    /// A PEM file with the private key of that certificate.
+    pub tls_key_file: String,
+    /// Interval at which these files are looked at again, in seconds.
+    pub tls_check_seconds: u64,
     /// The address of `/metrics`; empty: on the API's address.
     pub metrics_listen: String,
     /// Most connections to the API.
@@ -114,6 +120,9 @@ impl Default for SchedulerConfig {
             secret_key: Hidden::default(),
             allow_weak_keys: false,
             metrics_listen: String::new(),
+            tls_certificate_file: String::new(),
+            tls_key_file: String::new(),
+            tls_check_seconds: limits::TLS_CHECK_SECONDS,
             connections_max: limits::CONNECTIONS_MAX,
             metrics_connections_max: limits::SIDE_CONNECTIONS_MAX,
             header_timeout_ms: limits::HEADER_TIMEOUT_MS,

@@ -28,7 +28,9 @@ use tower::Service;
 
 use super::phase::{Cut, Happening, Phase};
 use super::seats::Seat;
+use super::socket::Socket;
 use super::stream::{self, Bare, StreamLimits, Taken};
+use super::tls::Tls;
 use super::{Peer, metrics};
 use tidemill_base::limits::HEAD_BYTES_MAX;
 
@@ -41,11 +43,13 @@ const CLOSE: HeaderValue = HeaderValue::from_static("close");
 /// answered.
 pub(super) async fn run(
     stream: TcpStream,
+    tls: Option<Arc<Tls>>,
     peer: Peer,
     seat: Arc<Seat>,
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let Some(stream) = begin(stream, tls, &seat, &mut stopped).await else { return };
     let mut bare = Bare { stream, read: Bytes::new() };
     loop {
         // In a box that is gone while a stream is written: the HTTP library needs much more memory than a stream.
@@ -53,6 +57,31 @@ pub(super) async fn run(
         let Some((rest, taken)) = answered else { return };
         let Some(rest) = stream::write(rest, taken, &seat).await else { return };
         bare = rest;
+    }
+}
+
+/// Begins TLS, if the listener has it. That is a part of the time for the head of the first request.
+async fn begin(
+    stream: TcpStream,
+    tls: Option<Arc<Tls>>,
+    seat: &Seat,
+    stopped: &mut watch::Receiver<bool>,
+) -> Option<Socket> {
+    let Some(tls) = tls else { return Some(Socket::Plain(stream)) };
+    let mut alarm = pin!(sleep_until(Instant::now()));
+    tokio::select! {
+        biased;
+        socket = Socket::secured(stream, tls.config()) => socket,
+        why = poll_fn(|context| poll_time(seat, alarm.as_mut(), context)) => {
+            metrics::cut(seat.settings(), why);
+            None
+        }
+        () = seat.close_requested() => {
+            metrics::cut(seat.settings(), Cut::Room);
+            None
+        }
+        // The listener ended without a stop signal: treat it as a stop.
+        _ = stopped.wait_for(|stopped| *stopped) => None,
     }
 }
 
@@ -283,7 +312,7 @@ impl Drop for RequestBody {
 
 /// A socket that reports to its seat when bytes move.
 struct Watched {
-    stream: TcpStream,
+    stream: Socket,
     /// Bytes that were read before the HTTP library got the socket. They come first.
     read: Bytes,
     seat: Arc<Seat>,

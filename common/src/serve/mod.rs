@@ -4,17 +4,19 @@
 //! cut: an event stream or a wait for a run may take any time. Only a stream whose client has stopped reading is cut
 //! ([`StreamLimits`]).
 //!
-//! [`phase`] decides, [`seats`] counts, [`connection`] serves one connection, [`stream`] writes its event streams as
-//! [`chunks`]; schedulers and workers call [`serve`].
+//! [`tls`] has the certificate, [`socket`] speaks it, [`phase`] decides, [`seats`] counts, [`connection`] serves one
+//! connection, [`stream`] writes its event streams as [`chunks`]; schedulers and workers call [`serve`].
 
 mod chunks;
 mod connection;
 mod metrics;
 mod phase;
 mod seats;
+mod socket;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
@@ -30,6 +32,7 @@ use tokio::time::{Instant, timeout};
 pub use self::metrics::describe;
 use self::seats::{Admission, Seats};
 pub use self::stream::StreamLimits;
+pub use self::tls::{Tls, TlsError, TlsFiles};
 use tidemill_base::limits::LISTEN_BACKLOG;
 
 /// Connections served above the limit when no other is idle, only for `/livez`, `/readyz` and `/metrics`: a
@@ -90,14 +93,34 @@ fn listen_at(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(LISTEN_BACKLOG)
 }
 
+/// A bound address, and its certificate if it speaks TLS.
+pub struct Listener {
+    tcp: TcpListener,
+    tls: Option<Arc<Tls>>,
+}
+
+impl Listener {
+    /// With this certificate; `None`: plain HTTP.
+    pub fn with(tcp: TcpListener, tls: Option<Arc<Tls>>) -> Self {
+        Self { tcp, tls }
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(tcp: TcpListener) -> Self {
+        Self::with(tcp, None)
+    }
+}
+
 /// Serves until `stop` is ready, then accepts no more connections, and returns when all requests in progress
 /// are answered.
 pub async fn serve(
     settings: ListenerSettings,
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     router: Router,
     stop: impl Future<Output = ()>,
 ) {
+    let Listener { tcp: listener, tls } = listener.into();
     let seats = Arc::new(Seats::new(settings));
     let (stopping, stopped) = watch::channel(false);
     let mut stop = pin!(stop);
@@ -109,7 +132,7 @@ pub async fn serve(
         };
         let Some((stream, peer, admission)) = accepted else { continue };
         let seat = Arc::new(seats.take(admission == Admission::Probes, Instant::now()));
-        tokio::spawn(connection::run(stream, Peer(peer), seat, router.clone(), stopped.clone()));
+        tokio::spawn(connection::run(stream, tls.clone(), Peer(peer), seat, router.clone(), stopped.clone()));
     }
     drop(listener);
     stopping.send_replace(true);

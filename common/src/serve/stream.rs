@@ -17,13 +17,13 @@ use axum::http::{HeaderValue, Method, Request, Version, header};
 use axum::response::Response;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::chunks::{Chunks, head};
 use super::metrics;
 use super::phase::{Cut, Happening};
 use super::seats::Seat;
+use super::socket::Socket;
 
 /// Most parts that are written at once.
 const PARTS: usize = 16;
@@ -47,7 +47,7 @@ pub(super) struct Taken {
 
 /// A connection without the HTTP library, and the bytes of a next request that were read already.
 pub(super) struct Bare {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Socket,
     pub(super) read: Bytes,
 }
 
@@ -188,6 +188,11 @@ impl Writer {
                     return Poll::Pending;
                 }
             }
+        }
+        // With TLS, the last bytes may still be on their way to the socket.
+        if Pin::new(&mut self.bare.stream).poll_flush(context)?.is_pending() {
+            self.stuck.get_or_insert_with(Instant::now);
+            return Poll::Pending;
         }
         (self.stuck, self.alarm) = (None, None);
         Poll::Ready(Ok(()))

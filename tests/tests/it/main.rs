@@ -40,6 +40,7 @@ mod form_at_run;
 mod frames;
 mod growing;
 mod hosts;
+mod https;
 mod knowledge;
 mod layering;
 mod library;
