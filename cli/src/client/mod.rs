@@ -149,14 +149,19 @@ impl Client {
         }
     }
 
-    /// Creates another key of an app.
-    pub(crate) async fn add_key(&self, app: &str) -> Result<Json, ClientError> {
-        self.json(self.post(&format!("/api/v1/apps/{}/keys", segment(app)))).await
+    /// Creates another key of an app; it is in the response, and never shown again.
+    pub(crate) async fn add_key(&self, app: &str, body: &Json) -> Result<Json, ClientError> {
+        self.json(self.post(&format!("/api/v1/apps/{}/keys", segment(app))).json(body)).await
     }
 
     /// Creates a key of datasets; it is in the response, and never shown again.
-    pub(crate) async fn add_dataset_key(&self) -> Result<Json, ClientError> {
-        self.json(self.post("/api/v1/keys").json(&serde_json::json!({"scope": "datasets"}))).await
+    pub(crate) async fn add_dataset_key(&self, body: &Json) -> Result<Json, ClientError> {
+        self.json(self.post("/api/v1/keys").json(body)).await
+    }
+
+    /// Replaces a key; the new one is in the response, and never shown again.
+    pub(crate) async fn rotate_key(&self, id: &str, body: &Json) -> Result<Json, ClientError> {
+        self.json(self.post(&format!("/api/v1/keys/{}/rotate", segment(id))).json(body)).await
     }
 
     /// Revokes a key by its id.

@@ -1,4 +1,4 @@
-//! `tidemill keys`: creates, lists and revokes API keys of apps and of datasets, with their costs and budgets.
+//! `tidemill keys`: creates, lists, replaces and revokes API keys of apps and of datasets, with their costs and budgets.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
@@ -24,6 +24,16 @@ enum Verb {
         /// A key for `/v1/datasets`, in the place of a key of an app
         #[arg(long, conflicts_with = "app")]
         datasets: bool,
+        /// What people call it, such as the name of the service that uses it
+        #[arg(long)]
+        label: Option<String>,
+        /// What it may do: run, read, files, forms; without it, everything
+        #[arg(long, value_delimiter = ',', value_name = "SCOPES", conflicts_with = "datasets",
+            value_parser = ["run", "read", "files", "forms"])]
+        scopes: Vec<String>,
+        /// For how long it is valid: 90m, 24h, 90d; without it, until it is revoked
+        #[arg(long, value_name = "TIME", value_parser = seconds)]
+        expires_in: Option<u64>,
         #[command(flatten)]
         common: Common,
     },
@@ -31,6 +41,16 @@ enum Verb {
     Ls {
         /// Only the keys of the app with this id
         app: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Replace a key: makes another one that opens the same, and ends the old one later
+    Rotate {
+        /// Id of the old key, as `keys ls` shows it
+        id: String,
+        /// For how long the old key stays valid: 90m, 24h, 7d; 0s revokes it at once
+        #[arg(long, value_name = "TIME", default_value = "24h", value_parser = seconds)]
+        overlap: u64,
         #[command(flatten)]
         common: Common,
     },
@@ -45,17 +65,43 @@ enum Verb {
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
-        Verb::Add { app, common, .. } => {
+        Verb::Add { app, label, scopes, expires_in, common, .. } => {
             let client = common.client()?;
+            let mut body = json!({});
+            if let Some(label) = label {
+                body["label"] = label.as_str().into();
+            }
+            if let Some(seconds) = expires_in {
+                body["expires_in_seconds"] = (*seconds).into();
+            }
+            if !scopes.is_empty() {
+                body["scopes"] = json!(scopes);
+            }
             let made = match app {
-                Some(app) => client.add_key(app).await?,
-                None => client.add_dataset_key().await?,
+                Some(app) => client.add_key(app, &body).await?,
+                None => {
+                    body["scope"] = "datasets".into();
+                    client.add_dataset_key(&body).await?
+                }
             };
             if common.json { json::whole(&made, console)? } else { console.text(render_added(&made))? }
         }
         Verb::Ls { app, common } => {
             let keys = common.client()?.keys(app.as_deref()).await?;
             if common.json { json::whole(&keys, console)? } else { console.text(render(&keys))? }
+        }
+        Verb::Rotate { id, overlap, common } => {
+            let made = common.client()?.rotate_key(id, &json!({"overlap_seconds": overlap})).await?;
+            if common.json {
+                json::whole(&made, console)?;
+            } else {
+                console.text(render_added(&made))?;
+                let old = match overlap {
+                    0 => "is revoked".to_string(),
+                    seconds => format!("is valid for another {}", text::duration(*seconds as f64)),
+                };
+                console.note(format_args!("key {id} {old}"));
+            }
         }
         Verb::Rm { id, common } => {
             common.client()?.revoke_key(id).await?;
@@ -71,10 +117,31 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     Ok(Exit::Succeeded)
 }
 
+/// A time such as 90m, 24h or 7d, in seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let wrong = || "write a time such as 30s, 90m, 24h, 7d".to_string();
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong())?;
+    number.checked_mul(seconds).ok_or_else(wrong)
+}
+
 fn render_added(made: &Json) -> String {
     let shown = |name: &str| made[name].as_str().unwrap_or_default().to_string();
     let names = if made["scope"] == "datasets" { ["id", "scope", "key"] } else { ["id", "app", "key"] };
     table::pairs(&names.map(|name| (name, shown(name))))
+}
+
+/// The scopes of a key; empty when it may do everything.
+fn scopes(scopes: &Json) -> String {
+    let names: Vec<&str> = scopes.as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+    if names.len() == 4 { String::new() } else { names.join(",") }
 }
 
 fn render(keys: &Json) -> String {
@@ -94,15 +161,20 @@ fn render(keys: &Json) -> String {
         let mut status = Vec::new();
         if !key["revoked_at"].is_null() {
             status.push(format!("revoked {}", moment("revoked_at")));
+        } else if !key["expires_at"].is_null() {
+            status.push(format!("until {}", moment("expires_at")));
         }
         if !key["exceeded"].is_null() {
             status.push("exceeded".into());
         }
         vec![
             word(&key["id"]),
+            word(&key["label"]),
             word(&key["name"]),
             if key["scope"] == "datasets" { "(datasets)".into() } else { word(&key["app"]) },
+            scopes(&key["scopes"]),
             moment("created_at"),
+            moment("last_used_at"),
             if key["first"] == true { "yes".into() } else { String::new() },
             spent["calls"].to_string(),
             spent["tokens"].to_string(),
@@ -116,9 +188,12 @@ fn render(keys: &Json) -> String {
     let rows: Vec<_> = keys["data"].as_array().into_iter().flatten().map(row).collect();
     let head = [
         "KEY",
+        "LABEL",
         "NAME",
         "APP",
+        "SCOPES",
         "CREATED",
+        "LAST USED",
         "FIRST",
         "CALLS",
         "TOKENS",
@@ -152,6 +227,26 @@ mod tests {
             parts
         });
         assert_eq!(std::mem::take(&mut sorted[0]), sorted[1], "{shown}");
+    }
+
+    #[test]
+    fn a_limited_key_shows_its_label_its_scopes_and_its_end() {
+        let keys = json!({"data": [{"id": "ab12", "app": "a", "name": "Greeter", "label": "the shop",
+            "scopes": ["run", "read"], "created_at": 0, "expires_at": 60, "last_used_at": 1, "revoked_at": null,
+            "spent": {}, "today": {}}]});
+        let shown = render(&keys);
+        for word in ["the shop", "run,read", "1970-01-01 00:00:01 UTC", "until 1970-01-01 00:01:00 UTC"] {
+            assert!(shown.contains(word), "{word}: {shown}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_in_their_unit() {
+        for (text, expected) in
+            [("0s", Some(0)), ("90m", Some(5400)), ("7d", Some(604_800)), ("7", None), ("d", None)]
+        {
+            assert_eq!(seconds(text).ok(), expected, "{text}");
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "list_app_keys": lambda client: client.apps.keys("a"),
     "list_keys": lambda client: client.keys.all(),
     "add_key": lambda client: client.keys.add_for_datasets(),
+    "rotate_key": lambda client: client.keys.rotate("k", overlap_seconds=60),
     "revoke_key": lambda client: client.keys.revoke("k"),
     "set_budget": lambda client: client.keys.set_budget("k", {"tokens": 1, "price": "5.00 EUR"}),
     "remove_budget": lambda client: client.keys.remove_budget("k"),

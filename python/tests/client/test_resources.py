@@ -57,6 +57,19 @@ def test_keys_are_made_limited_and_revoked(client: Client) -> None:
         client.keys.revoke("none")
 
 
+def test_a_key_has_scopes_and_an_end_and_is_replaced(client: Client) -> None:
+    app = client.apps.publish(GREETING)["id"]
+    key = client.apps.add_key(app, label="the shop", scopes=["read"], expires_in_seconds=3600)
+    assert (key["label"], key["scopes"]) == ("the shop", ["read"])
+    new = client.keys.rotate(key["id"], overlap_seconds=60)
+    assert (new["label"], new["scopes"]) == ("the shop", ["read"])
+    ends = {known["id"]: known["expires_at"] for known in client.apps.keys(app)}
+    assert (ends[key["id"]] or 0) < (ends[new["id"]] or 0)
+    client.keys.rotate(new["id"], overlap_seconds=0)
+    with pytest.raises(Conflict):
+        client.keys.rotate(new["id"])
+
+
 def test_entries_of_the_catalog_are_kept(client: Client) -> None:
     client.profiles.put("quick/one", {"name": "quick", "provider": "default", "model": "m"})
     profile = client.profiles.get("quick/one")

@@ -2,12 +2,14 @@
 //! datasets in `/v1`. Only their SHA-256 is known and compared.
 //!
 //! Each request looks an app's key up in the store, so a revoked key opens nothing new. Open requests of a revoked key
-//! end too ([`super::key_watch`]): with 401, or in a stream with an `error` event that says the same. Runs continue.
+//! end too ([`super::key_watch`]), and those of a key that expires: with 401, or in a stream with an `error` event that
+//! says the same. Runs continue. A key that is limited to scopes gets 403 for the rest ([`super::key_scopes`]).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -15,15 +17,20 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tidemill_common::store::{App, key_id};
+use tidemill_common::clock::{Clock, SystemClock};
+use tidemill_common::store::{App, KeyGrant, key_id};
+use tokio::time::{Instant, sleep_until};
 
 use super::ApiState;
 use super::error::ApiError;
+use super::key_scopes::{Needs, needs};
 use super::key_watch::KeyInUse;
 use super::sse;
 
 /// The message to clients whose key is revoked during a request.
 const REVOKED: &str = "this API key was revoked";
+/// The message to clients whose key has expired, maybe during a request.
+const EXPIRED: &str = "this API key has expired";
 
 /// The app of the request's key; [`app`] puts it into the request.
 #[derive(Debug, Clone)]
@@ -88,22 +95,23 @@ pub async fn admin(
 /// Passes on requests with the key of an app, and puts the app into the request.
 ///
 /// # Errors
-/// 401 for an unknown key, or one that is revoked meanwhile; 429 after too many wrong ones; 403 when its app was
-/// removed.
+/// 401 for an unknown key, or one that has expired or is revoked meanwhile; 429 after too many wrong ones; 403 when the key
+/// lacks the scope, or its app was removed.
 pub async fn app(
     State(state): State<ApiState>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
     let key = presented(&state, request.headers()).await?;
-    let Some(id) = key.opens.as_deref().filter(|id| *id != DATASETS) else {
+    let Some(grant) = key.grant.as_ref().filter(|grant| grant.app != DATASETS) else {
         return Err(state.callers.refuse(request.headers(), request.extensions()));
     };
-    let Some(app) = state.store.app(id).await? else {
+    check_scope(grant, &request)?;
+    let Some(app) = state.store.app(&grant.app).await? else {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "The app no longer exists."));
     };
     request.extensions_mut().insert(CallingApp(Arc::new(app)));
-    pass_on(request, next, key).await
+    pass_on(&state, request, next, key).await
 }
 
 /// Passes on requests with a key of datasets. Keys of apps are refused, as on Dify.
@@ -116,18 +124,18 @@ pub async fn datasets(
     next: Next,
 ) -> Result<Response, ApiError> {
     let key = presented(&state, request.headers()).await?;
-    if key.opens.as_deref() != Some(DATASETS) {
+    if key.grant.as_ref().is_none_or(|grant| grant.app != DATASETS) {
         return Err(state.callers.refuse(request.headers(), request.extensions()));
     }
-    pass_on(request, next, key).await
+    pass_on(&state, request, next, key).await
 }
 
 /// The key of a request.
 struct Presented {
     id: String,
     in_use: KeyInUse,
-    /// The id of the app that it opens, or [`DATASETS`]. `None`: no such key.
-    opens: Option<String>,
+    /// What it opens: an app, or [`DATASETS`]. `None`: no such key.
+    grant: Option<KeyGrant>,
 }
 
 async fn presented(state: &ApiState, headers: &HeaderMap) -> Result<Presented, ApiError> {
@@ -135,38 +143,97 @@ async fn presented(state: &ApiState, headers: &HeaderMap) -> Result<Presented, A
     let id = key_id(&hash);
     // Before the look-up: a key that is revoked between the two ends the request.
     let in_use = state.keys_used.uses(&id);
-    let opens = state.store.app_of_key(&hash).await?;
-    Ok(Presented { id, in_use, opens })
+    let grant = state.store.grant_of_key(&hash).await?;
+    if grant.as_ref().is_some_and(|grant| left(grant) == Some(Duration::ZERO)) {
+        return Err(ApiError::unauthorized(EXPIRED));
+    }
+    Ok(Presented { id, in_use, grant })
 }
 
-/// Passes on a request, with the id of its key, until the key is revoked.
-async fn pass_on(mut request: Request, next: Next, key: Presented) -> Result<Response, ApiError> {
-    let Presented { id, in_use, .. } = key;
-    request.extensions_mut().insert(CallingKey(id));
-    // Dropping the handler is as if the client had left: a run that it has started continues.
-    tokio::select! {
-        response = next.run(request) => Ok(while_valid(response, in_use)),
-        () = in_use.revoked() => Err(ApiError::unauthorized(REVOKED)),
+/// The time until a key expires; `None`: it never does.
+fn left(grant: &KeyGrant) -> Option<Duration> {
+    let left = grant.expires_at?.micros().saturating_sub(SystemClock.now().micros());
+    Some(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
+}
+
+fn check_scope(grant: &KeyGrant, request: &Request) -> Result<(), ApiError> {
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    match needs(request.method(), route) {
+        Needs::Scope(scope) if !grant.allows(scope) => {
+            let name = scope.name();
+            let message = format!("this API key may not do this: it needs the scope `{name}`");
+            Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
+        }
+        Needs::Scope(_) | Needs::Key => Ok(()),
     }
 }
 
-/// Ends a stream when its key is revoked; other answers stay as they are.
-fn while_valid(response: Response, in_use: KeyInUse) -> Response {
+/// Passes on a request, with the id of its key, until the key is revoked or expires.
+async fn pass_on(
+    state: &ApiState,
+    mut request: Request,
+    next: Next,
+    key: Presented,
+) -> Result<Response, ApiError> {
+    let Presented { id, in_use, grant } = key;
+    state.last_uses.note(&id);
+    request.extensions_mut().insert(CallingKey(id));
+    let expires_at = grant.as_ref().and_then(left).and_then(|left| Instant::now().checked_add(left));
+    // Dropping the handler is as if the client had left: a run that it has started continues.
+    tokio::select! {
+        response = next.run(request) => Ok(while_valid(response, in_use, expires_at)),
+        why = no_longer_valid(&in_use, expires_at) => Err(ApiError::unauthorized(why)),
+    }
+}
+
+/// Returns when a key is revoked or expires, with the message to its client.
+fn no_longer_valid(
+    in_use: &KeyInUse,
+    expires_at: Option<Instant>,
+) -> impl Future<Output = &'static str> + Send + use<> {
+    let revoked = in_use.revoked();
+    async move {
+        let expired = async {
+            match expires_at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = revoked => REVOKED,
+            () = expired => EXPIRED,
+        }
+    }
+}
+
+/// Ends a stream when its key is revoked or expires; other answers stay as they are.
+fn while_valid(response: Response, in_use: KeyInUse, expires_at: Option<Instant>) -> Response {
     if !sse::is_stream(response.headers()) {
         return response;
     }
     let (head, body) = response.into_parts();
-    let frames = body.into_data_stream().take_until(Box::pin(in_use.revoked()));
-    // Dropping `in_use` also ends the use of the key.
-    let last = async move { in_use.is_revoked().then(|| Ok(last_frame())) };
+    let ended = Arc::new(OnceLock::new());
+    let no_longer_valid = {
+        let (ended, waiting) = (ended.clone(), no_longer_valid(&in_use, expires_at));
+        async move {
+            // Only this sets it.
+            let _ = ended.set(waiting.await);
+        }
+    };
+    let frames = body.into_data_stream().take_until(Box::pin(no_longer_valid));
+    let last = async move {
+        // Dropping it ends the use of the key.
+        let _in_use = in_use;
+        ended.get().map(|why| Ok(last_frame(why)))
+    };
     let last = futures_util::stream::once(last).filter_map(std::future::ready);
     Response::from_parts(head, Body::from_stream(frames.chain(last)))
 }
 
-/// The frame that ends the stream of a revoked key.
-fn last_frame() -> Bytes {
+/// The frame that ends the stream of a key that is no longer valid.
+fn last_frame(why: &str) -> Bytes {
     let status = StatusCode::UNAUTHORIZED.as_u16();
-    let event = json!({"event": "error", "code": "unauthorized", "message": REVOKED, "status": status});
+    let event = json!({"event": "error", "code": "unauthorized", "message": why, "status": status});
     sse::dify(None, &event)
 }
 

@@ -16,6 +16,8 @@ mod file_links;
 pub mod health;
 pub mod hooks;
 pub(crate) mod indexing;
+mod key_scopes;
+mod key_used;
 pub mod key_watch;
 pub mod metrics;
 pub mod native;
@@ -46,6 +48,7 @@ use tokio::sync::watch::Receiver;
 
 use self::callers::Callers;
 use self::error::{ApiError, Cause};
+use self::key_used::LastUses;
 use self::key_watch::KeyWatch;
 use self::outer::Outers;
 use crate::runs::forms::FormSecret;
@@ -72,6 +75,8 @@ pub struct ApiState {
     pub submitter: Arc<Submitter>,
     /// Keys of apps that are in use.
     pub keys_used: Arc<KeyWatch>,
+    /// When keys were last used.
+    pub(crate) last_uses: Arc<LastUses>,
     /// Creates the tokens of forms.
     pub forms: Arc<FormSecret>,
     /// Finds clients' addresses, and counts wrong keys.
@@ -98,6 +103,7 @@ impl ApiState {
             submitter: Arc::new(Submitter::new(store.clone(), config.clone(), workflows.clone())),
             admin_key_hash: (!key.is_empty()).then(|| auth::sha256_hex(key.as_str()).into()),
             keys_used: Arc::new(KeyWatch::new(store.clone())),
+            last_uses: Arc::new(LastUses::new(store.clone())),
             callers: Arc::new(Callers::new(&config.scheduler)),
             store,
             config,
@@ -169,6 +175,7 @@ fn native_routes() -> Router<ApiState> {
         )
         .route("/keys", get(native::keys::list).post(native::keys::add_scoped))
         .route("/keys/{id}", delete(native::keys::revoke))
+        .route("/keys/{id}/rotate", post(native::rotate::rotate))
         .route("/keys/{id}/budget", put(native::keys::set_budget).delete(native::keys::drop_budget))
         .route("/workers", get(native::fleet::workers))
         .route("/queues", get(native::fleet::queues))

@@ -2,7 +2,7 @@
 
 use super::{Outcome, Subject, holds, same};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::store::{App, AppKey, Revoked, TriggerChanges, key_id};
+use tidemill_common::store::{App, AppKey, KeyGrant, KeyScope, NewKey, Revoked, TriggerChanges, key_id};
 
 /// Longer than an id, as hashes are.
 const FIRST: &str = "0000000000000001-of-the-first";
@@ -25,19 +25,31 @@ fn app(version: &str) -> App {
 
 fn key(hash: &str, created_at: Timestamp, is_first: bool) -> AppKey {
     let (app, created_at) = ("one".into(), Some(created_at));
-    AppKey { id: key_id(hash), app, created_at, is_first, revoked_at: None }
+    AppKey {
+        id: key_id(hash),
+        app,
+        created_at,
+        is_first,
+        revoked_at: None,
+        label: None,
+        scopes: None,
+        expires_at: None,
+        used_at: None,
+    }
 }
 
 /// Publishes an app with two keys.
 async fn published(s: &Subject) -> Outcome {
     s.store().put_app(&app("v1"), Some(FIRST), &TriggerChanges::default()).await?;
-    Ok(s.store().add_key("one", SECOND, LATER).await?)
+    let grant = KeyGrant::of("one");
+    let new = NewKey { hash: SECOND.into(), grant, label: None, created_at: LATER };
+    Ok(s.store().add_key(&new).await?)
 }
 
 pub(super) async fn an_app_has_several_keys_and_each_is_listed(s: Subject) -> Outcome {
     published(&s).await?;
     for hash in [FIRST, SECOND] {
-        same("the app", s.store().app_of_key(hash).await?, Some("one".to_string()))?;
+        same("the app", s.store().grant_of_key(hash).await?, Some(KeyGrant::of("one")))?;
     }
     let expected = vec![key(FIRST, MADE, true), key(SECOND, LATER, false)];
     same("the list", s.store().keys().await?, expected)
@@ -52,8 +64,8 @@ pub(super) async fn a_revoked_key_opens_nothing_and_stays_listed(s: Subject) -> 
     same("an unknown id", store.revoke_key("0000000000000009").await?, Revoked::Unknown)?;
     same("the first time", store.revoke_key(&first).await?, Revoked::Now)?;
     same("the second time", store.revoke_key(&first).await?, Revoked::Before)?;
-    same("it is refused", store.app_of_key(FIRST).await?, None)?;
-    same("the other key still works", store.app_of_key(SECOND).await?, Some("one".to_string()))?;
+    same("it is refused", store.grant_of_key(FIRST).await?, None)?;
+    same("the other key still works", store.grant_of_key(SECOND).await?, Some(KeyGrant::of("one")))?;
     let asked = [key_id(SECOND), first, "unknown".to_string()];
     same("the revoked ones", store.revoked_of(&asked).await?, vec![asked[1].clone()])?;
     let mut all = store.keys().await?;
@@ -65,12 +77,39 @@ pub(super) async fn a_revoked_key_opens_nothing_and_stays_listed(s: Subject) -> 
     same("the app still exists", store.app("one").await?, Some(app("v1")))
 }
 
+pub(super) async fn a_key_keeps_its_label_its_scopes_its_end_and_its_last_use(s: Subject) -> Outcome {
+    published(&s).await?;
+    let (hash, ends) = ("0000000000000003-of-the-third", Timestamp::from_millis(1_854_339_999_000));
+    let scopes = Some([KeyScope::Read, KeyScope::Forms].into());
+    let grant = KeyGrant { app: "one".into(), scopes: scopes.clone(), expires_at: Some(ends) };
+    let label = Some("the shop".to_string());
+    let new = NewKey { hash: hash.into(), grant: grant.clone(), label: label.clone(), created_at: LATER };
+    s.store().add_key(&new).await?;
+    same("what it opens", s.store().grant_of_key(hash).await?, Some(grant.clone()))?;
+    s.store().note_key_used(&key_id(hash), MADE).await?;
+    let third =
+        AppKey { label, scopes, expires_at: Some(ends), used_at: Some(MADE), ..key(hash, LATER, false) };
+    let listed = s.store().keys().await?;
+    same("the list", listed, vec![key(FIRST, MADE, true), key(SECOND, LATER, false), third])?;
+
+    let (store, sooner) = (s.store(), Timestamp::from_millis(1_754_340_000_000));
+    for (id, grant) in [(hash, grant), (FIRST, KeyGrant::of("one"))] {
+        same("it has another end", store.expire_key(&key_id(id), sooner).await?, true)?;
+        let expected = KeyGrant { expires_at: Some(sooner), ..grant };
+        same("it opens the rest as before", store.grant_of_key(id).await?, Some(expected))?;
+    }
+    same("revoked", store.revoke_key(&key_id(hash)).await?, Revoked::Now)?;
+    same("no key is brought back", store.expire_key(&key_id(hash), ends).await?, false)?;
+    same("it opens nothing", store.grant_of_key(hash).await?, None)?;
+    same("an unknown id", store.expire_key("0000000000000009", ends).await?, false)
+}
+
 pub(super) async fn a_new_version_of_an_app_brings_no_key_back(s: Subject) -> Outcome {
     published(&s).await?;
     same("revoked", s.store().revoke_key(&key_id(FIRST)).await?, Revoked::Now)?;
     s.store().put_app(&app("v2"), None, &TriggerChanges::default()).await?;
-    same("it is refused", s.store().app_of_key(FIRST).await?, None)?;
-    same("the other key still works", s.store().app_of_key(SECOND).await?, Some("one".to_string()))
+    same("it is refused", s.store().grant_of_key(FIRST).await?, None)?;
+    same("the other key still works", s.store().grant_of_key(SECOND).await?, Some(KeyGrant::of("one")))
 }
 
 pub(super) async fn a_revoked_key_keeps_its_spending_and_budget(s: Subject) -> Outcome {

@@ -112,6 +112,7 @@ cases! {
         an_app_has_several_keys_and_each_is_listed,
         a_revoked_key_opens_nothing_and_stays_listed,
         a_new_version_of_an_app_brings_no_key_back,
+        a_key_keeps_its_label_its_scopes_its_end_and_its_last_use,
         a_revoked_key_keeps_its_spending_and_budget,
     },
     app_records::{

@@ -150,8 +150,8 @@ pub(super) async fn an_app_is_found_by_its_id_and_its_key(s: Subject) -> Outcome
     store.put_app(&other, None, &none).await?;
     same("called by its name", store.app_called("Another").await?, Some(other))?;
     same("called by an unknown name", store.app_called("Nobody").await?, None)?;
-    same("by key", store.app_of_key("hash of key").await?, Some("one".to_string()))?;
-    same("by another key", store.app_of_key("hash of another").await?, None)?;
+    same("by key", store.grant_of_key("hash of key").await?, Some(KeyGrant::of("one")))?;
+    same("by another key", store.grant_of_key("hash of another").await?, None)?;
     let mut ids = store.apps().await?;
     ids.sort();
     same("all", ids, vec!["one".to_string(), "other".to_string(), "two".to_string()])

@@ -41,6 +41,7 @@ mod frames;
 mod growing;
 mod hosts;
 mod https;
+mod key_rights;
 mod knowledge;
 mod layering;
 mod library;

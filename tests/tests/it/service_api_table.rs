@@ -10,7 +10,7 @@ const OPERATIONS: usize = 82;
 
 /// A row: method, path below `/v1`, and what the second column says. The rows of datasets begin with `/v1`, and have short
 /// names for the beginnings of long paths.
-fn rows() -> Vec<(Method, String, String)> {
+pub(crate) fn rows() -> Vec<(Method, String, String)> {
     let page = tidemill_tests::workspace().join("docs/compatibility.md");
     let page = std::fs::read_to_string(page).expect("the page can be read");
     let row = |line: &str| {
@@ -28,6 +28,11 @@ fn rows() -> Vec<(Method, String, String)> {
     page.lines().filter_map(row).collect()
 }
 
+/// A path of the table with something in the place of each parameter.
+pub(crate) fn concrete(path: &str) -> String {
+    format!("/v1{}", path.replace("{action}", "enable").replace(['{', '}'], ""))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_operation_of_difys_service_api_has_a_row_and_a_route() {
     let rows = rows();
@@ -40,8 +45,7 @@ async fn each_operation_of_difys_service_api_has_a_row_and_a_route() {
     let scheduler = cluster.scheduler().await;
     let client = Client::new(&scheduler.address, Some("app-none"));
     for (method, path, verdict) in rows {
-        let concrete = path.replace("{action}", "enable").replace(['{', '}'], "");
-        let answer = client.send(client.request(method.clone(), &format!("/v1{concrete}"))).await;
+        let answer = client.send(client.request(method.clone(), &concrete(&path))).await;
         // A route asks for a key before anything else.
         assert_eq!(answer.status, 401, "{method} {path} ({verdict}): {}", answer.text);
     }

@@ -1,9 +1,122 @@
 //! API keys of apps: the data kept for each key, and its stored form. A key opens one app. An app may have
-//! several keys, so that one can replace another. The key itself is not stored; people name it by its id.
+//! several keys, so that one can replace another. A key may be limited to scopes, and may expire. The key itself is not
+//! stored; people name it by its id.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 
 use tidemill_base::clock::Timestamp;
+
+/// What a key of an app may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyScope {
+    /// Start and stop runs, and change what belongs to them: conversations, ratings, annotations.
+    Run,
+    /// Read runs, conversations, messages and logs, and follow runs.
+    Read,
+    /// Upload files and read them.
+    Files,
+    /// Show and answer forms of runs that wait.
+    Forms,
+}
+
+impl KeyScope {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Run, Self::Read, Self::Files, Self::Forms];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Read => "read",
+            Self::Files => "files",
+            Self::Forms => "forms",
+        }
+    }
+
+    /// The scope of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+/// What a key opens, and how far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyGrant {
+    /// The app.
+    pub app: String,
+    /// What it may do; `None`: everything.
+    pub scopes: Option<BTreeSet<KeyScope>>,
+    /// From when on it opens nothing.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl KeyGrant {
+    /// Everything of an app, for ever.
+    pub fn of(app: &str) -> Self {
+        Self { app: app.into(), ..Self::default() }
+    }
+
+    /// Whether the key may do this.
+    pub fn allows(&self, scope: KeyScope) -> bool {
+        self.scopes.as_ref().is_none_or(|scopes| scopes.contains(&scope))
+    }
+
+    /// The stored form: the app alone if nothing is limited. Versions before scopes take the other form for an app that does
+    /// not exist, so they open nothing with such a key.
+    pub fn to_text(&self) -> String {
+        if self.scopes.is_none() && self.expires_at.is_none() {
+            return self.app.clone();
+        }
+        json!({
+            "app": self.app,
+            "scopes": self.scopes.as_ref().map(names),
+            "expires_at": self.expires_at.map(Timestamp::millis),
+        })
+        .to_string()
+    }
+
+    /// Reads the stored form. `None` when it cannot be read: such a key opens nothing.
+    pub fn read(text: &str) -> Option<Self> {
+        if !text.starts_with('{') {
+            return Some(Self::of(text));
+        }
+        let kept: Json = serde_json::from_str(text).ok()?;
+        Some(Self {
+            app: kept["app"].as_str()?.into(),
+            scopes: scopes(&kept["scopes"])?,
+            expires_at: kept["expires_at"].as_i64().map(Timestamp::from_millis),
+        })
+    }
+}
+
+fn names(scopes: &BTreeSet<KeyScope>) -> Vec<&'static str> {
+    scopes.iter().map(|scope| scope.name()).collect()
+}
+
+/// The stored scopes. Those of a later version are left out, since this one does not know what they allow. `None` when they
+/// are no list.
+fn scopes(kept: &Json) -> Option<Option<BTreeSet<KeyScope>>> {
+    match kept {
+        Json::Null => Some(None),
+        Json::Array(names) => {
+            Some(Some(names.iter().filter_map(Json::as_str).filter_map(KeyScope::named).collect()))
+        }
+        _ => None,
+    }
+}
+
+/// A key that is to be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewKey {
+    /// Its SHA-256.
+    pub hash: String,
+    pub grant: KeyGrant,
+    /// What people call it.
+    pub label: Option<String>,
+    pub created_at: Timestamp,
+}
 
 /// An API key that was issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +130,14 @@ pub struct AppKey {
     pub is_first: bool,
     /// `None` while the key is valid.
     pub revoked_at: Option<Timestamp>,
+    /// What people call it.
+    pub label: Option<String>,
+    /// What it may do; `None`: everything.
+    pub scopes: Option<BTreeSet<KeyScope>>,
+    /// From when on it opens nothing.
+    pub expires_at: Option<Timestamp>,
+    /// When it was last used, about a minute exact.
+    pub used_at: Option<Timestamp>,
 }
 
 /// The result of revoking a key.
@@ -43,12 +164,33 @@ pub struct KeyNote {
     pub is_first: bool,
     /// See [`AppKey::revoked_at`].
     pub revoked_at: Option<Timestamp>,
+    /// See [`AppKey::label`].
+    pub label: Option<String>,
+    /// See [`AppKey::scopes`].
+    pub scopes: Option<BTreeSet<KeyScope>>,
+    /// See [`AppKey::expires_at`].
+    pub expires_at: Option<Timestamp>,
 }
 
 impl KeyNote {
     /// The note of a new key.
     pub fn made(hash: &str, created_at: Timestamp, is_first: bool) -> Self {
         Self { hash: Some(hash.into()), created_at: Some(created_at), is_first, ..Self::default() }
+    }
+
+    /// The note of another key.
+    pub fn of_new(new: &NewKey) -> Self {
+        Self {
+            label: new.label.clone(),
+            scopes: new.grant.scopes.clone(),
+            expires_at: new.grant.expires_at,
+            ..Self::made(&new.hash, new.created_at, false)
+        }
+    }
+
+    /// What the key opens.
+    pub fn grant(&self, app: &str) -> KeyGrant {
+        KeyGrant { app: app.into(), scopes: self.scopes.clone(), expires_at: self.expires_at }
     }
 
     /// The note of an app's first key when none was stored.
@@ -65,13 +207,18 @@ impl KeyNote {
     pub fn to_text(&self) -> String {
         let ms = |at: Option<Timestamp>| at.map(Timestamp::millis);
         let mut kept = json!({"created_at": ms(self.created_at), "first": self.is_first});
-        for (name, value) in [("hash", &self.hash), ("app", &self.app)] {
+        for (name, value) in [("hash", &self.hash), ("app", &self.app), ("label", &self.label)] {
             if let Some(value) = value {
                 kept[name] = value.as_str().into();
             }
         }
-        if let Some(at) = ms(self.revoked_at) {
-            kept["revoked_at"] = at.into();
+        for (name, at) in [("revoked_at", self.revoked_at), ("expires_at", self.expires_at)] {
+            if let Some(at) = ms(at) {
+                kept[name] = at.into();
+            }
+        }
+        if let Some(scopes) = &self.scopes {
+            kept["scopes"] = names(scopes).into();
         }
         kept.to_string()
     }
@@ -87,13 +234,17 @@ impl KeyNote {
             created_at: at("created_at"),
             is_first: kept["first"] == true,
             revoked_at: at("revoked_at"),
+            label: word("label"),
+            // Scopes that cannot be read allow nothing.
+            scopes: scopes(&kept["scopes"]).unwrap_or_else(|| Some(BTreeSet::new())),
+            expires_at: at("expires_at"),
         }
     }
 
     /// The key that this note describes.
     pub fn of_key(self, id: String, app: String) -> AppKey {
-        let Self { created_at, is_first, revoked_at, .. } = self;
-        AppKey { id, app, created_at, is_first, revoked_at }
+        let Self { created_at, is_first, revoked_at, label, scopes, expires_at, .. } = self;
+        AppKey { id, app, created_at, is_first, revoked_at, label, scopes, expires_at, used_at: None }
     }
 }
 
@@ -103,13 +254,41 @@ mod tests {
 
     #[test]
     fn a_note_is_read_as_it_was_written() {
-        let at = Timestamp::from_micros(1_754_339_718_571_000);
+        let at = Timestamp::from_millis(1_754_339_718_571);
         let made = KeyNote::made("abc", at, true);
         let revoked = made.revoked("app", Timestamp::from_micros(1_754_339_999_000_000));
-        for note in [made, revoked.clone(), KeyNote::unnoted()] {
+        let limited = KeyNote {
+            label: Some("the shop".into()),
+            scopes: Some([KeyScope::Run].into()),
+            expires_at: Some(at),
+            ..made.clone()
+        };
+        for note in [made, limited, revoked.clone(), KeyNote::unnoted()] {
             assert_eq!(KeyNote::read(&note.to_text()), note);
         }
         assert_eq!(revoked.hash, None, "the hash goes with the key");
+    }
+
+    #[test]
+    fn a_grant_is_read_as_it_was_written_and_without_limits_it_is_the_app_alone() {
+        let all = KeyGrant::of("an-app");
+        assert_eq!(all.to_text(), "an-app", "versions before scopes read it");
+        let expires_at = Some(Timestamp::from_millis(1_754_339_718_571));
+        let reads = KeyGrant { scopes: Some([KeyScope::Read, KeyScope::Files].into()), ..all.clone() };
+        let nothing = KeyGrant { scopes: Some([].into()), expires_at, ..all.clone() };
+        for grant in [all, reads.clone(), nothing] {
+            assert_eq!(KeyGrant::read(&grant.to_text()), Some(grant));
+        }
+        assert!(reads.allows(KeyScope::Read) && !reads.allows(KeyScope::Run));
+    }
+
+    #[test]
+    fn a_grant_that_cannot_be_read_opens_nothing_and_a_scope_of_a_later_version_allows_nothing() {
+        for text in ["{", "{}", r#"{"app": "a", "scopes": "run"}"#] {
+            assert_eq!(KeyGrant::read(text), None, "{text}");
+        }
+        let later = KeyGrant::read(r#"{"app": "a", "scopes": ["read", "dance"]}"#).unwrap();
+        assert_eq!(later.scopes, Some([KeyScope::Read].into()));
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod trigger;
 mod uploads;
 
 pub use annotations::{Annotation, AnnotationAdded, Annotations};
-pub use app_keys::{AppKey, KeyNote, Revoked};
+pub use app_keys::{AppKey, KeyGrant, KeyNote, KeyScope, NewKey, Revoked};
 pub use app_records::{AppRecords, AppVersion, EndUser, Feedback, INNER_FIELD, REMOVED_FIELD};
 pub use call::{Called, Refusal, WaitingCall};
 pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};

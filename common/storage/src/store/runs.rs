@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use super::{
     Annotations, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact,
     DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
-    FromSchedule, KeyCost, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta, PutBack,
-    PutEntry, Rated, Rating, Refusal, Revoked, ServerReport, Settling, StoreError, TriggerChanges,
-    TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,
+    FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta,
+    NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Revoked, ServerReport, Settling, StoreError,
+    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -343,10 +343,15 @@ pub trait Runs: Send + Sync {
     async fn note_fired(&self, trigger: &str, fired: &Fired) -> Result<(), StoreError>;
     /// An app by id.
     async fn app(&self, id: &str) -> Result<Option<App>, StoreError>;
-    /// The app that a key opens; `None` for a revoked key.
-    async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError>;
+    /// What a key opens; `None` for a revoked key. One that has expired is returned as it is.
+    async fn grant_of_key(&self, key_hash: &str) -> Result<Option<KeyGrant>, StoreError>;
     /// Adds a key to an app.
-    async fn add_key(&self, app: &str, key_hash: &str, at: Timestamp) -> Result<(), StoreError>;
+    async fn add_key(&self, new: &NewKey) -> Result<(), StoreError>;
+    /// Sets when a key expires. False when there is no valid key with this id, or an older version made it and its
+    /// SHA-256 is not known.
+    async fn expire_key(&self, id: &str, at: Timestamp) -> Result<bool, StoreError>;
+    /// Notes when a key was used.
+    async fn note_key_used(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
     /// Revokes a key by its id; all processes reject it from then on.
     async fn revoke_key(&self, id: &str) -> Result<Revoked, StoreError>;
     /// The revoked ones of these keys.

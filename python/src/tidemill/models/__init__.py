@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 829419a3d1aae3e51507a5fd121ac96b983e2589cad9ea66fbcccbf54e194839
-Rest: 5ab94ff329ed905af3122a4bf161e15637761d162ba062cec5e8f077fca541e4
+Document: 96bf91ad833c733e1635a739792884515f8d037068dca2365933a1562f490023
+Rest: 186b5d374c5ac7493ffa2e484cb752bf3d13641f0cb724adff5ff8387ec05394
 """
 
 from __future__ import annotations
@@ -51,6 +51,16 @@ class App(TypedDict):
     """The version as a UUID."""
     created_at: float
     """Unix seconds."""
+
+
+class AppKeyRequest(TypedDict):
+    """What a new key of an app may do."""
+
+    label: NotRequired[str]
+    """At most 100 characters."""
+    scopes: NotRequired[list[Literal["run", "read", "files", "forms"]]]
+    """Without it the key may do everything."""
+    expires_in_seconds: NotRequired[int]
 
 
 class AppVersion(TypedDict):
@@ -143,8 +153,13 @@ class CreatedKey(TypedDict):
     key: str
     created_at: float
     """Unix seconds."""
+    expires_at: float | None
+    """Unix seconds."""
     first: bool
-    scope: NotRequired[str]
+    scope: Literal["app", "datasets"]
+    label: str | None
+    scopes: list[Literal["run", "read", "files", "forms"]] | None
+    """What a key of an app may do; null for a key of datasets."""
 
 
 class DeadFilter(TypedDict):
@@ -296,6 +311,9 @@ class KeyRequest(TypedDict):
     """Asks for a key that belongs to no app."""
 
     scope: Literal["datasets"]
+    label: NotRequired[str]
+    """At most 100 characters."""
+    expires_in_seconds: NotRequired[int]
 
 
 class MessageList(TypedDict):
@@ -469,6 +487,13 @@ class RetryRequest(TypedDict):
     dry_run: NotRequired[bool]
     before: NotRequired[str | None]
     limit: NotRequired[int]
+
+
+class Rotation(TypedDict):
+    """How a key is replaced."""
+
+    overlap_seconds: NotRequired[int]
+    """How long the old key stays valid; 86400 by default, 0 revokes it."""
 
 
 class RunOptions(TypedDict):
@@ -808,8 +833,15 @@ class Key(TypedDict):
     app: str | None
     name: str | None
     scope: Literal["app", "datasets"]
+    label: str | None
+    scopes: list[Literal["run", "read", "files", "forms"]] | None
+    """What a key of an app may do; null for a key of datasets."""
     created_at: float | None
     """Unix seconds."""
+    expires_at: float | None
+    """Unix seconds."""
+    last_used_at: float | None
+    """Unix seconds, about a minute exact."""
     first: bool
     """Made with its app."""
     revoked_at: float | None

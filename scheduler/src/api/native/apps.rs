@@ -121,8 +121,8 @@ impl Identity {
         // The process that reserved the key may have died before it made the app: then it is made now.
         let made_before = if is_repeated { state.store.app(&id).await? } else { None };
         // The key may have been revoked since, or the admin key changed.
-        let is_lost =
-            made_before.is_some() && state.store.app_of_key(&sha256_hex(&key)).await?.as_ref() != Some(&id);
+        let is_lost = made_before.is_some()
+            && state.store.grant_of_key(&sha256_hex(&key)).await?.is_none_or(|grant| grant.app != id);
         Ok(Self { id, key: (!is_lost).then_some(key), made_before })
     }
 }

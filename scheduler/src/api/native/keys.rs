@@ -1,22 +1,27 @@
-//! API keys of apps and of datasets: creates and revokes them, shows what each has spent on models, and sets budgets. A key is named by
-//! its id. The key itself is shown once, when it is created.
+//! API keys of apps and of datasets: creates and revokes them, shows what each may do, when it was used and what it has
+//! spent on models, and sets budgets. A key is named by its id. The key itself is shown once, when it is created.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json as JsonBody;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::store::{AppKey, KeyCost, Revoked, day_of, key_id};
+use tidemill_common::store::{AppKey, KeyCost, KeyGrant, KeyScope, NewKey, Revoked, day_of, key_id};
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
 use crate::api::auth::{DATASET_KEY_BEGINS, DATASETS, KEY_BEGINS, new_app_key, new_dataset_key, sha256_hex};
 use crate::api::error::ApiError;
 use crate::api::native::apps;
-use crate::api::request::{Body, IdInPath, nothing_left, take_text};
+use crate::api::request::{Body, IdInPath, nothing_left, take_count, take_text};
 use crate::background::budgets::KeyBudget;
+
+/// The longest label, in characters.
+const LABEL_CHARS_MAX: usize = 100;
+/// The longest life of a key that expires: ten years.
+const LIFETIME_SECONDS_MAX: u64 = 10 * 366 * 24 * 3600;
 
 /// `GET /api/v1/keys`: all keys with their spending in total and today (UTC), and their budgets. Includes revoked keys.
 ///
@@ -41,53 +46,129 @@ pub async fn of_app(
     listed(&state, keys).await
 }
 
-/// `POST /api/v1/apps/{id}/keys`: creates another key of an app. It is in this response and never shown again.
+/// `POST /api/v1/apps/{id}/keys`: creates another key of an app. It is in this response and never shown again. The body may
+/// have a `label`, `scopes` (without them the key may do everything) and `expires_in_seconds`.
 ///
 /// # Errors
-/// 404 for an unknown app.
+/// 404 for an unknown app, 400 for an invalid body.
 pub async fn add(
     State(state): State<ApiState>,
     IdInPath(app): IdInPath,
+    body: Body,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    let mut map = if body.0.is_empty() { JsonMap::new() } else { body.object()? };
     let app = apps::find(&state, &app).await?;
-    let key = new_app_key();
-    let hash = sha256_hex(&key);
-    let at = state.store.time().await?;
-    state.store.add_key(&app.id, &hash, at).await?;
-    let id = key_id(&hash);
-    tracing::info!(app = app.id, key = id, "API key created");
-    let made = json!({
-        "id": id, "app": app.id, "name": app.name, "key": key, "created_at": seconds(at), "first": false,
+    let now = state.store.time().await?;
+    let label = take_label(&mut map)?;
+    let scopes = take_scopes(&mut map)?;
+    let expires_at = take_end(&mut map, now)?;
+    nothing_left(&map)?;
+    let made = Made::now(KeyGrant { app: app.id, scopes, expires_at }, label, now);
+    state.store.add_key(&made.new).await?;
+    tracing::info!(app = made.new.grant.app, key = made.id(), "API key created");
+    created(&state, &made).await
+}
+
+/// A key that is being made.
+pub(super) struct Made {
+    key: String,
+    pub(super) new: NewKey,
+}
+
+impl Made {
+    /// A new key that opens this.
+    pub(super) fn now(grant: KeyGrant, label: Option<String>, created_at: Timestamp) -> Self {
+        let key = if grant.app == DATASETS { new_dataset_key() } else { new_app_key() };
+        let new = NewKey { hash: sha256_hex(&key), grant, label, created_at };
+        Self { key, new }
+    }
+
+    pub(super) fn id(&self) -> String {
+        key_id(&self.new.hash)
+    }
+}
+
+/// The answer with a new key.
+pub(super) async fn created(state: &ApiState, made: &Made) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    let grant = &made.new.grant;
+    let opens_datasets = grant.app == DATASETS;
+    let of_app = if opens_datasets { None } else { state.store.app(&grant.app).await? };
+    let body = json!({
+        "id": made.id(),
+        "app": (!opens_datasets).then_some(&grant.app),
+        "name": of_app.map(|app| app.name),
+        "scope": if opens_datasets { "datasets" } else { "app" },
+        "label": made.new.label,
+        "scopes": shown_scopes(opens_datasets, grant.scopes.as_ref()),
+        "key": made.key,
+        "created_at": seconds(made.new.created_at),
+        "expires_at": grant.expires_at.map(seconds),
+        "first": false,
     });
-    Ok((StatusCode::CREATED, JsonBody(made)))
+    Ok((StatusCode::CREATED, JsonBody(body)))
+}
+
+/// The scopes of a key of an app; null for a key of datasets.
+fn shown_scopes(opens_datasets: bool, scopes: Option<&BTreeSet<KeyScope>>) -> Option<Vec<&'static str>> {
+    let all = BTreeSet::from(KeyScope::ALL);
+    (!opens_datasets).then(|| scopes.unwrap_or(&all).iter().map(|scope| scope.name()).collect())
+}
+
+fn take_label(map: &mut JsonMap) -> Result<Option<String>, ApiError> {
+    let label = take_text(map, "label")?;
+    if label.as_ref().is_some_and(|label| label.chars().count() > LABEL_CHARS_MAX) {
+        return Err(ApiError::invalid_param(format!("label must have at most {LABEL_CHARS_MAX} characters")));
+    }
+    Ok(label)
+}
+
+fn take_scopes(map: &mut JsonMap) -> Result<Option<BTreeSet<KeyScope>>, ApiError> {
+    let wrong = || {
+        let names = KeyScope::ALL.map(KeyScope::name).join(", ");
+        ApiError::invalid_param(format!("scopes must be a list with one or more of {names}"))
+    };
+    match map.remove("scopes") {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Array(names)) if !names.is_empty() => {
+            let scope = |name: &Json| name.as_str().and_then(KeyScope::named).ok_or_else(wrong);
+            names.iter().map(scope).collect::<Result<_, _>>().map(Some)
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+fn take_end(map: &mut JsonMap, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
+    let Some(seconds) = take_count(map, "expires_in_seconds")? else { return Ok(None) };
+    if seconds == 0 || seconds > LIFETIME_SECONDS_MAX {
+        let message = format!("expires_in_seconds must be 1 to {LIFETIME_SECONDS_MAX}");
+        return Err(ApiError::invalid_param(message));
+    }
+    Ok(Some(Timestamp::from_millis(now.millis().saturating_add_unsigned(seconds * 1000))))
 }
 
 /// `POST /api/v1/keys`: creates a key with a `scope`; the only scope is `datasets`. The key is in this response and never
-/// shown again.
+/// shown again. The body may also have a `label` and `expires_in_seconds`.
 ///
 /// # Errors
-/// 400 for another scope.
+/// 400 for another scope, or an invalid body.
 pub async fn add_scoped(
     State(state): State<ApiState>,
     body: Body,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let mut map = body.object()?;
     let scope = take_text(&mut map, "scope")?;
+    let now = state.store.time().await?;
+    let label = take_label(&mut map)?;
+    let expires_at = take_end(&mut map, now)?;
     nothing_left(&map)?;
     if scope.as_deref() != Some("datasets") {
         let message = "scope must be datasets; keys of an app are made by POST /api/v1/apps/{id}/keys";
         return Err(ApiError::invalid_param(message));
     }
-    let key = new_dataset_key();
-    let hash = sha256_hex(&key);
-    let at = state.store.time().await?;
-    state.store.add_key(DATASETS, &hash, at).await?;
-    let id = key_id(&hash);
-    tracing::info!(key = id, "API key of datasets created");
-    let made = json!({
-        "id": id, "app": null, "name": null, "scope": "datasets", "key": key, "created_at": seconds(at), "first": false,
-    });
-    Ok((StatusCode::CREATED, JsonBody(made)))
+    let made = Made::now(KeyGrant { app: DATASETS.into(), scopes: None, expires_at }, label, now);
+    state.store.add_key(&made.new).await?;
+    tracing::info!(key = made.id(), "API key of datasets created");
+    created(&state, &made).await
 }
 
 /// `DELETE /api/v1/keys/{id}`: revokes a key, and ends its open requests. Runs continue. Revoking it again is no error,
@@ -108,7 +189,8 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
     let budgets: BTreeMap<_, _> = state.store.key_budgets().await?.into_iter().collect();
     let today = day_of(state.store.time().await?);
     let mut data = Vec::with_capacity(keys.len());
-    for AppKey { id, app, created_at, is_first, revoked_at } in keys {
+    for key in keys {
+        let AppKey { id, app, created_at, is_first, revoked_at, label, scopes, expires_at, used_at } = key;
         let opens_datasets = app == DATASETS;
         let of_app = if opens_datasets { None } else { state.store.app(&app).await? };
         // Old keys have no time. The first one was created with its app.
@@ -120,7 +202,11 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
             "app": (!opens_datasets).then_some(app),
             "name": of_app.map(|app| app.name),
             "scope": if opens_datasets { "datasets" } else { "app" },
+            "label": label,
+            "scopes": shown_scopes(opens_datasets, scopes.as_ref()),
             "created_at": created_at.map(seconds),
+            "expires_at": expires_at.map(seconds),
+            "last_used_at": used_at.map(seconds),
             "first": is_first,
             "revoked_at": revoked_at.map(seconds),
             "spent": to_json(&state.store.key_cost(&id, None).await?),
@@ -172,7 +258,7 @@ async fn check_exists(state: &ApiState, id: &str) -> Result<(), ApiError> {
     if is_known { Ok(()) } else { Err(unknown(id)) }
 }
 
-fn unknown(id: &str) -> ApiError {
+pub(super) fn unknown(id: &str) -> ApiError {
     // In a hurry people give the leaked key itself. It must not be repeated, because messages are logged and shown.
     let message = if id.starts_with(KEY_BEGINS) || id.starts_with(DATASET_KEY_BEGINS) {
         let id = key_id(&sha256_hex(id));

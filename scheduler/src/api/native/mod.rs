@@ -16,6 +16,7 @@ pub mod messages;
 pub mod parameters;
 pub mod pauses;
 mod profiles_named;
+pub mod rotate;
 mod row_values;
 pub mod runs;
 pub mod shards;

@@ -15,10 +15,10 @@ use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
     ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durability, Durable, Entered,
-    Entering, EntryPut, Fired, Fleet, Following, KeyCost, KnowledgeBases, ListConversations, ListDead,
-    ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal,
-    Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges,
-    TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall, Written,
+    Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KnowledgeBases, ListConversations,
+    ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
+    Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
+    Trigger, TriggerChanges, TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall, Written,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -223,8 +223,14 @@ impl Runs for FakeStore {
     async fn keys(&self) -> Result<Vec<AppKey>, StoreError> {
         Ok(Vec::new())
     }
-    async fn add_key(&self, app: &str, key_hash: &str, _: Timestamp) -> Result<(), StoreError> {
-        self.lock().keys.insert(key_hash.into(), app.into());
+    async fn add_key(&self, new: &NewKey) -> Result<(), StoreError> {
+        self.lock().keys.insert(new.hash.clone(), new.grant.app.clone());
+        Ok(())
+    }
+    async fn expire_key(&self, _: &str, _: Timestamp) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+    async fn note_key_used(&self, _: &str, _: Timestamp) -> Result<(), StoreError> {
         Ok(())
     }
     async fn revoke_key(&self, _: &str) -> Result<Revoked, StoreError> {
@@ -423,8 +429,8 @@ impl Runs for FakeStore {
     async fn app(&self, id: &str) -> Result<Option<App>, StoreError> {
         Ok(self.lock().apps.get(id).cloned())
     }
-    async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.lock().keys.get(key_hash).cloned())
+    async fn grant_of_key(&self, key_hash: &str) -> Result<Option<KeyGrant>, StoreError> {
+        Ok(self.lock().keys.get(key_hash).map(|app| KeyGrant::of(app)))
     }
     async fn apps(&self) -> Result<Vec<String>, StoreError> {
         Ok(self.lock().apps.keys().cloned().collect())

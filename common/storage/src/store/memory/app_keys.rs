@@ -2,34 +2,51 @@
 
 use std::collections::BTreeMap;
 
-use crate::store::{AppKey, KeyNote, Revoked, key_id};
+use crate::store::{AppKey, KeyGrant, KeyNote, Revoked, key_id};
 use tidemill_base::clock::Timestamp;
 
 /// All issued keys.
 #[derive(Default)]
 pub(super) struct AppKeys {
-    /// The app that a key opens, by the key's hash.
-    opens: BTreeMap<String, String>,
+    /// What a key opens, by the key's hash.
+    opens: BTreeMap<String, KeyGrant>,
     /// App and note of each valid key, by id.
     made: BTreeMap<String, (String, KeyNote)>,
     /// App and note of each revoked key, by id.
     revoked: BTreeMap<String, (String, KeyNote)>,
+    /// When each key was last used, by id.
+    used: BTreeMap<String, Timestamp>,
 }
 
 impl AppKeys {
     pub(super) fn add(&mut self, app: &str, hash: &str, note: KeyNote) {
-        self.opens.insert(hash.into(), app.into());
+        self.opens.insert(hash.into(), note.grant(app));
         self.made.insert(key_id(hash), (app.into(), note));
     }
 
-    pub(super) fn opened_by(&self, hash: &str) -> Option<String> {
+    pub(super) fn opened_by(&self, hash: &str) -> Option<KeyGrant> {
         self.opens.get(hash).cloned()
+    }
+
+    pub(super) fn expire(&mut self, id: &str, at: Timestamp) -> bool {
+        let Some((app, note)) = self.made.get_mut(id) else { return false };
+        let Some(hash) = note.hash.clone() else { return false };
+        note.expires_at = Some(at);
+        self.opens.insert(hash, note.grant(app));
+        true
+    }
+
+    pub(super) fn use_at(&mut self, id: &str, at: Timestamp) {
+        self.used.insert(id.into(), at);
     }
 
     pub(super) fn all(&self) -> Vec<AppKey> {
         let all = self.made.iter().chain(&self.revoked);
-        let mut all: Vec<AppKey> =
-            all.map(|(id, (app, note))| note.clone().of_key(id.clone(), app.clone())).collect();
+        let shown = |(id, (app, note)): (&String, &(String, KeyNote))| AppKey {
+            used_at: self.used.get(id).copied(),
+            ..note.clone().of_key(id.clone(), app.clone())
+        };
+        let mut all: Vec<AppKey> = all.map(shown).collect();
         all.sort_by(|one, other| one.id.cmp(&other.id));
         all
     }

@@ -12,10 +12,10 @@ use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses}
 use crate::store::{
     Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
     ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
-    EntryPut, Fired, Fleet, Following, KeyCost, KeyNote, KnowledgeBases, ListConversations, ListDead,
-    ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal,
-    Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges,
-    TriggerState, UploadCharge, UploadCharged, WaitingCall, shard_of,
+    EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases, ListConversations,
+    ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
+    Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
+    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, shard_of,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -460,12 +460,21 @@ impl Runs for MemoryStore {
         Ok(self.inner.lock().apps.get(id).cloned())
     }
 
-    async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError> {
+    async fn grant_of_key(&self, key_hash: &str) -> Result<Option<KeyGrant>, StoreError> {
         Ok(self.inner.lock().keys.opened_by(key_hash))
     }
 
-    async fn add_key(&self, app: &str, key_hash: &str, at: Timestamp) -> Result<(), StoreError> {
-        self.inner.lock().keys.add(app, key_hash, KeyNote::made(key_hash, at, false));
+    async fn add_key(&self, new: &NewKey) -> Result<(), StoreError> {
+        self.inner.lock().keys.add(&new.grant.app, &new.hash, KeyNote::of_new(new));
+        Ok(())
+    }
+
+    async fn expire_key(&self, id: &str, at: Timestamp) -> Result<bool, StoreError> {
+        Ok(self.inner.lock().keys.expire(id, at))
+    }
+
+    async fn note_key_used(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+        self.inner.lock().keys.use_at(id, at);
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! API keys of apps in Redis. `tm:key:<hash>` holds the app that a key opens. `tm:keys` lists the valid keys
-//! by id, `tm:keys:made` holds their notes, and `tm:keys:revoked` the revoked ones.
+//! API keys of apps in Redis. `tm:key:<hash>` holds what a key opens. `tm:keys` lists the valid keys by id,
+//! `tm:keys:made` holds their notes, `tm:keys:revoked` the revoked ones, and `tm:keys:used` when each was last used.
 //!
 //! A key listed as revoked opens nothing, even if `tm:key:<hash>` is still there: for keys of older versions
 //! only the id is stored, so their hash entry cannot be found and deleted.
@@ -11,42 +11,63 @@ use redis::Pipeline;
 use super::RedisStore;
 use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::unexpected;
-use crate::store::{AppKey, KeyNote, Revoked, Runs, StoreError, key_id};
+use crate::store::{AppKey, KeyGrant, KeyNote, NewKey, Revoked, Runs, StoreError, key_id};
 use tidemill_base::clock::Timestamp;
 
 impl RedisStore {
     /// Adds the writes for a key to a transaction.
-    pub(super) fn write_key(&self, pipe: &mut Pipeline, app: &str, hash: &str, note: &KeyNote) {
+    pub(super) fn write_key(&self, pipe: &mut Pipeline, grant: &KeyGrant, hash: &str, note: &KeyNote) {
         let id = key_id(hash);
-        pipe.cmd("SET").arg(self.keys.api_key(hash)).arg(app).ignore();
-        pipe.cmd("HSET").arg(self.keys.api_keys()).arg(&id).arg(app).ignore();
+        pipe.cmd("SET").arg(self.keys.api_key(hash)).arg(grant.to_text()).ignore();
+        pipe.cmd("HSET").arg(self.keys.api_keys()).arg(&id).arg(&grant.app).ignore();
         pipe.cmd("HSET").arg(self.keys.keys_made()).arg(id).arg(note.to_text()).ignore();
     }
 
-    pub(super) async fn another_key(&self, app: &str, hash: &str, at: Timestamp) -> Result<(), StoreError> {
+    pub(super) async fn another_key(&self, new: &NewKey) -> Result<(), StoreError> {
         let mut pipe = redis::pipe();
         pipe.atomic();
-        self.write_key(&mut pipe, app, hash, &KeyNote::made(hash, at, false));
+        self.write_key(&mut pipe, &new.grant, &new.hash, &KeyNote::of_new(new));
         self.connector.ask_all("making an API key", &pipe).await
     }
 
-    pub(super) async fn opened_by(&self, hash: &str) -> Result<Option<String>, StoreError> {
+    pub(super) async fn opened_by(&self, hash: &str) -> Result<Option<KeyGrant>, StoreError> {
         let mut pipe = redis::pipe();
         pipe.cmd("GET").arg(self.keys.api_key(hash));
         pipe.cmd("HEXISTS").arg(self.keys.keys_revoked()).arg(key_id(hash));
-        let (app, is_revoked): (Option<String>, bool) =
+        let (grant, is_revoked): (Option<String>, bool) =
             self.connector.ask_all("looking up a key", &pipe).await?;
-        Ok(app.filter(|_| !is_revoked))
+        Ok(grant.filter(|_| !is_revoked).and_then(|text| KeyGrant::read(&text)))
+    }
+
+    pub(super) async fn expire(&self, id: &str, at: Timestamp) -> Result<bool, StoreError> {
+        const DOING: &str = "setting when an API key expires";
+        let mut pipe = redis::pipe();
+        pipe.cmd("HGET").arg(self.keys.api_keys()).arg(id);
+        pipe.cmd("HGET").arg(self.keys.keys_made()).arg(id);
+        let (app, made): (Option<String>, Option<String>) = self.connector.ask_all(DOING, &pipe).await?;
+        let (Some(app), Some(made)) = (app, made) else { return Ok(false) };
+        let note = KeyNote { expires_at: Some(at), ..KeyNote::read(&made) };
+        let Some(hash) = &note.hash else { return Ok(false) };
+        let keys = [self.keys.api_keys(), self.keys.keys_made(), self.keys.api_key(hash)];
+        let list: Vec<Arg<'_>> = Vec::from(args![id, note.to_text(), note.grant(&app).to_text()]);
+        self.connector.run(DOING, &self.scripts.expire_key, &keys, &list).await
+    }
+
+    pub(super) async fn used(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+        let mut command = redis::cmd("HSET");
+        command.arg(self.keys.keys_used()).arg(id).arg(at.millis());
+        self.connector.ask("noting the use of an API key", &command).await
     }
 
     pub(super) async fn all_keys(&self) -> Result<Vec<AppKey>, StoreError> {
         let mut pipe = redis::pipe();
         pipe.atomic();
-        for key in [self.keys.api_keys(), self.keys.keys_made(), self.keys.keys_revoked()] {
+        let keys = &self.keys;
+        for key in [keys.api_keys(), keys.keys_made(), keys.keys_revoked(), keys.keys_used()] {
             pipe.cmd("HGETALL").arg(key);
         }
         type Texts = BTreeMap<String, String>;
-        let (keys, made, revoked): (Texts, Texts, Texts) =
+        let (keys, made, revoked, used): (Texts, Texts, Texts, BTreeMap<String, i64>) =
             self.connector.ask_all("listing API keys", &pipe).await?;
         let noted = |id: &String| made.get(id).map_or_else(KeyNote::unnoted, |text| KeyNote::read(text));
         let living = keys.into_iter().map(|(id, app)| noted(&id).of_key(id, app));
@@ -56,6 +77,9 @@ impl RedisStore {
             note.of_key(id, app)
         });
         let mut all: Vec<AppKey> = living.chain(gone).collect();
+        for key in &mut all {
+            key.used_at = used.get(&key.id).copied().map(Timestamp::from_millis);
+        }
         all.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(all)
     }

@@ -195,6 +195,10 @@ impl Keys {
     pub fn keys_revoked(&self) -> String {
         self.global("keys:revoked")
     }
+    /// hash: when each key was last used (ms), by its id
+    pub fn keys_used(&self) -> String {
+        self.global("keys:used")
+    }
     /// hash: the budgets of keys by id, as JSON
     pub fn key_budgets(&self) -> String {
         self.global("budgets")
@@ -629,6 +633,7 @@ mod tests {
                 keys.meta(),
                 keys.app_version("a", "b"),
                 keys.keys_made(),
+                keys.keys_used(),
                 keys.end_user("{u}"),
                 keys.entry(CatalogKind::Library, "x"),
                 keys.knowledge(),

@@ -13,10 +13,10 @@ use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
     Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
     ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
-    EntryPut, Fired, Fleet, Following, KeyCost, KeyNote, KnowledgeBases, ListConversations, ListDead,
-    ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal,
-    Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges,
-    TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,
+    EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases, ListConversations,
+    ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
+    Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
+    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -420,7 +420,7 @@ impl Runs for RedisStore {
         pipe.cmd("SADD").arg(self.keys.apps()).arg(&app.id).ignore();
         if let Some(hash) = key_hash {
             let at = Timestamp::from_millis(app.created_at_ms);
-            self.write_key(&mut pipe, &app.id, hash, &KeyNote::made(hash, at, true));
+            self.write_key(&mut pipe, &KeyGrant::of(&app.id), hash, &KeyNote::made(hash, at, true));
         }
         self.change_triggers(triggers, &mut pipe);
         self.connector.ask_all::<()>("registering an app", &pipe).await?;
@@ -472,12 +472,20 @@ impl Runs for RedisStore {
         }))
     }
 
-    async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError> {
+    async fn grant_of_key(&self, key_hash: &str) -> Result<Option<KeyGrant>, StoreError> {
         self.opened_by(key_hash).await
     }
 
-    async fn add_key(&self, app: &str, key_hash: &str, at: Timestamp) -> Result<(), StoreError> {
-        self.another_key(app, key_hash, at).await
+    async fn add_key(&self, new: &NewKey) -> Result<(), StoreError> {
+        self.another_key(new).await
+    }
+
+    async fn expire_key(&self, id: &str, at: Timestamp) -> Result<bool, StoreError> {
+        self.expire(id, at).await
+    }
+
+    async fn note_key_used(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+        self.used(id, at).await
     }
 
     async fn revoke_key(&self, id: &str) -> Result<Revoked, StoreError> {

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +83,19 @@ class AsyncApps(AsyncResource):
         """Return the keys of an app with what they have spent."""
         return await self._transport.do(apps.keys(app))
 
-    async def add_key(self, app: str) -> CreatedKey:
-        """Add a key to an app. It is shown once."""
-        return await self._transport.do(apps.add_key(app))
+    async def add_key(
+        self,
+        app: str,
+        *,
+        label: str | None = None,
+        scopes: Sequence[str] | None = None,
+        expires_in_seconds: int | None = None,
+    ) -> CreatedKey:
+        """Add a key to an app. It is shown once.
+
+        With `scopes` it may only do these: `run`, `read`, `files`, `forms`.
+        """
+        return await self._transport.do(apps.add_key(app, label, scopes, expires_in_seconds))
 
 
 class AsyncKeys(AsyncResource):
@@ -95,9 +105,17 @@ class AsyncKeys(AsyncResource):
         """Return all keys with what they have spent, also revoked ones."""
         return await self._transport.do(apps.keys(None))
 
-    async def add_for_datasets(self) -> CreatedKey:
+    async def add_for_datasets(self, *, label: str | None = None, expires_in_seconds: int | None = None) -> CreatedKey:
         """Make a key that opens all datasets and no app. It is shown once."""
-        return await self._transport.do(apps.add_datasets_key())
+        return await self._transport.do(apps.add_datasets_key(label, expires_in_seconds))
+
+    async def rotate(self, key_id: str, *, overlap_seconds: int | None = None) -> CreatedKey:
+        """Replace a key: the new one opens the same and is shown once, the old one ends after the overlap.
+
+        Without `overlap_seconds` that is a day; with 0 the old key is revoked at once. Raises `Conflict` for a key that is
+        no longer valid.
+        """
+        return await self._transport.do(apps.rotate(key_id, overlap_seconds))
 
     async def revoke(self, key_id: str) -> None:
         """Revoke a key, by its id."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,9 +82,19 @@ class Apps(Resource):
         """Return the keys of an app with what they have spent."""
         return self._transport.do(apps.keys(app))
 
-    def add_key(self, app: str) -> CreatedKey:
-        """Add a key to an app. It is shown once."""
-        return self._transport.do(apps.add_key(app))
+    def add_key(
+        self,
+        app: str,
+        *,
+        label: str | None = None,
+        scopes: Sequence[str] | None = None,
+        expires_in_seconds: int | None = None,
+    ) -> CreatedKey:
+        """Add a key to an app. It is shown once.
+
+        With `scopes` it may only do these: `run`, `read`, `files`, `forms`.
+        """
+        return self._transport.do(apps.add_key(app, label, scopes, expires_in_seconds))
 
 
 class Keys(Resource):
@@ -94,9 +104,19 @@ class Keys(Resource):
         """Return all keys with what they have spent, also revoked ones."""
         return self._transport.do(apps.keys(None))
 
-    def add_for_datasets(self) -> CreatedKey:
+    def add_for_datasets(
+        self, *, label: str | None = None, expires_in_seconds: int | None = None
+    ) -> CreatedKey:
         """Make a key that opens all datasets and no app. It is shown once."""
-        return self._transport.do(apps.add_datasets_key())
+        return self._transport.do(apps.add_datasets_key(label, expires_in_seconds))
+
+    def rotate(self, key_id: str, *, overlap_seconds: int | None = None) -> CreatedKey:
+        """Replace a key: the new one opens the same and is shown once, the old one ends after the overlap.
+
+        Without `overlap_seconds` that is a day; with 0 the old key is revoked at once. Raises `Conflict` for a key that is
+        no longer valid.
+        """
+        return self._transport.do(apps.rotate(key_id, overlap_seconds))
 
     def revoke(self, key_id: str) -> None:
         """Revoke a key, by its id."""

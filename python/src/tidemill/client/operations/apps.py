@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidemill._workflow import Workflow, text_of
@@ -48,14 +48,24 @@ def keys(app: str | None) -> Operation[list[Key]]:
     return get(data, "keys") if app is None else get(data, "apps", app, "keys")
 
 
-def add_key(app: str) -> Operation[CreatedKey]:
+def add_key(
+    app: str, label: str | None, scopes: Sequence[str] | None, expires_in_seconds: int | None
+) -> Operation[CreatedKey]:
     """Add a key to an app."""
-    return send("POST", whole, "apps", app, "keys")
+    listed = None if scopes is None else list(scopes)
+    body = given(label=label, scopes=listed, expires_in_seconds=expires_in_seconds)
+    return send("POST", whole, "apps", app, "keys", body=body)
 
 
-def add_datasets_key() -> Operation[CreatedKey]:
+def add_datasets_key(label: str | None, expires_in_seconds: int | None) -> Operation[CreatedKey]:
     """Make a key that opens all datasets and no app."""
-    return send("POST", whole, "keys", body={"scope": "datasets"})
+    body = given(scope="datasets", label=label, expires_in_seconds=expires_in_seconds)
+    return send("POST", whole, "keys", body=body)
+
+
+def rotate(key: str, overlap_seconds: int | None) -> Operation[CreatedKey]:
+    """Replace a key."""
+    return send("POST", whole, "keys", key, "rotate", body=given(overlap_seconds=overlap_seconds))
 
 
 def revoke(key: str) -> Operation[None]:

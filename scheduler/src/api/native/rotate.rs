@@ -1,0 +1,75 @@
+//! Replaces an API key: a new one with the same rights, and an end for the old one.
+
+use axum::Json as JsonBody;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::Value as Json;
+use tidemill_common::clock::Timestamp;
+use tidemill_common::store::{KeyGrant, Revoked};
+
+use super::keys::{Made, created, unknown};
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::request::{Body, IdInPath, nothing_left, take_count};
+
+/// How long the old key stays valid, unless the request says otherwise.
+const OVERLAP_SECONDS: u64 = 24 * 3600;
+/// The longest overlap: a year.
+const OVERLAP_SECONDS_MAX: u64 = 366 * 24 * 3600;
+
+/// `POST /api/v1/keys/{id}/rotate`: makes a new key that opens the same, and shows it once. The old one stays valid for
+/// `overlap_seconds` (a day), and not longer than it would have; with 0 it is revoked. If the old key was to expire, the new
+/// one lives as long as the old one was meant to.
+///
+/// # Errors
+/// 404 for an unknown key, 400 for an invalid overlap, 409 for one that was revoked or has expired, or whose hash is not known.
+pub async fn rotate(
+    State(state): State<ApiState>,
+    IdInPath(id): IdInPath,
+    body: Body,
+) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    let mut map = if body.0.is_empty() { Default::default() } else { body.object()? };
+    let overlap = take_count(&mut map, "overlap_seconds")?.unwrap_or(OVERLAP_SECONDS);
+    nothing_left(&map)?;
+    if overlap > OVERLAP_SECONDS_MAX {
+        return Err(ApiError::invalid_param(format!(
+            "overlap_seconds must be at most {OVERLAP_SECONDS_MAX}"
+        )));
+    }
+    let old = state.store.keys().await?.into_iter().find(|key| key.id == id);
+    let old = old.ok_or_else(|| unknown(&id))?;
+    let now = state.store.time().await?;
+    if old.revoked_at.is_some() || old.expires_at.is_some_and(|at| at <= now) {
+        return Err(conflict(format!("the key {id} was revoked or has expired; make a new one")));
+    }
+    let lifetime = old.expires_at.zip(old.created_at).map(|(end, begin)| end.micros() - begin.micros());
+    let grant = KeyGrant {
+        app: old.app,
+        scopes: old.scopes,
+        expires_at: lifetime.map(|lifetime| Timestamp::from_micros(now.micros() + lifetime)),
+    };
+    let made = Made::now(grant, old.label, now);
+    let ends = Timestamp::from_millis(now.millis().saturating_add_unsigned(overlap * 1000));
+    // The new key comes first: if the process dies in between, the old one is still valid.
+    state.store.add_key(&made.new).await?;
+    let is_ended = if overlap == 0 {
+        state.store.revoke_key(&id).await? != Revoked::Unknown
+    } else if old.expires_at.is_some_and(|at| at <= ends) {
+        true
+    } else {
+        state.store.expire_key(&id, ends).await?
+    };
+    if !is_ended {
+        state.store.revoke_key(&made.id()).await?;
+        return Err(conflict(format!(
+            "the key {id} was made by an older version, which did not note its hash, or was revoked meanwhile; make a \
+             new one, and revoke this one when nobody uses it"
+        )));
+    }
+    tracing::info!(key = id, new = made.id(), overlap_seconds = overlap, "API key rotated");
+    created(&state, &made).await
+}
+
+fn conflict(message: String) -> ApiError {
+    ApiError::new(StatusCode::CONFLICT, "conflict", message)
+}
