@@ -49,7 +49,14 @@ pub(super) async fn run(
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let Some(stream) = begin(stream, tls, &seat, &mut stopped).await else { return };
+    let stream = match tls {
+        None => Socket::Plain(stream),
+        // In a box for the same reason as below.
+        Some(tls) => match Box::pin(begin(stream, &tls, &seat, &mut stopped)).await {
+            Some(secured) => secured,
+            None => return,
+        },
+    };
     let mut bare = Bare { stream, read: Bytes::new() };
     loop {
         // In a box that is gone while a stream is written: the HTTP library needs much more memory than a stream.
@@ -60,14 +67,13 @@ pub(super) async fn run(
     }
 }
 
-/// Begins TLS, if the listener has it. That is a part of the time for the head of the first request.
+/// Begins TLS. That is a part of the time for the head of the first request.
 async fn begin(
     stream: TcpStream,
-    tls: Option<Arc<Tls>>,
+    tls: &Tls,
     seat: &Seat,
     stopped: &mut watch::Receiver<bool>,
 ) -> Option<Socket> {
-    let Some(tls) = tls else { return Some(Socket::Plain(stream)) };
     let mut alarm = pin!(sleep_until(Instant::now()));
     tokio::select! {
         biased;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -14,8 +14,10 @@ use tokio_rustls::server::TlsStream;
 /// The first byte of a client that begins TLS.
 const HANDSHAKE: u8 = 0x16;
 /// The answer to a client that sends plain HTTP instead.
-const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
-    {\"code\":\"https_only\",\"message\":\"this address speaks HTTPS; use https:// in the URL\",\"status\":400}";
+const HTTPS_ONLY: &str =
+    r#"{"code":"https_only","message":"this address speaks HTTPS; use https:// in the URL","status":400}"#;
+/// Most bytes that wait within TLS for a client that reads slowly, besides those of a stream.
+const TLS_BUFFER: usize = 16 * 1024;
 
 /// The socket of a connection.
 pub(super) enum Socket {
@@ -34,19 +36,35 @@ impl Socket {
         if first[0] != HANDSHAKE {
             if first[0].is_ascii_uppercase() {
                 // The client may be gone already.
-                let _ = stream.write_all(PLAIN_HTTP).await;
-                let _ = stream.shutdown().await;
+                let _ = refuse(&mut stream).await;
             }
             return None;
         }
         match TlsAcceptor::from(config).accept(stream).await {
-            Ok(stream) => Some(Self::Tls(Box::new(stream))),
+            Ok(mut stream) => {
+                stream.get_mut().1.set_buffer_limit(Some(TLS_BUFFER));
+                Some(Self::Tls(Box::new(stream)))
+            }
             Err(error) => {
                 tracing::debug!(%error, "a client did not begin TLS");
                 None
             }
         }
     }
+}
+
+/// Answers a client that sends plain HTTP, and reads the rest of its request: closing before that would take the answer away
+/// from it.
+async fn refuse(stream: &mut TcpStream) -> io::Result<()> {
+    let head = format!(
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        HTTPS_ONLY.len()
+    );
+    stream.write_all((head + HTTPS_ONLY).as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut rest = [0; 1024];
+    while stream.read(&mut rest).await? > 0 {}
+    Ok(())
 }
 
 impl AsyncRead for Socket {

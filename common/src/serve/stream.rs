@@ -17,7 +17,7 @@ use axum::http::{HeaderValue, Method, Request, Version, header};
 use axum::response::Response;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::chunks::{Chunks, head};
 use super::metrics;
@@ -81,8 +81,8 @@ pub(super) async fn write(bare: Bare, taken: Taken, seat: &Arc<Seat>) -> Option<
             seat.record(Happening::Flushed);
             let Writer { mut bare, is_last, .. } = writer;
             if is_last {
-                // The client may be gone already.
-                let _ = bare.stream.shutdown().await;
+                // The client may be gone already, or read nothing: TLS sends a last message.
+                let _ = timeout(seat.settings().limits.idle, bare.stream.shutdown()).await;
                 return None;
             }
             Some(bare)

@@ -90,24 +90,24 @@ impl Tls {
         let tls = Arc::new(Self { config: RwLock::new(files.config(&contents)?), files });
         let watched = Arc::downgrade(&tls);
         tokio::spawn(async move {
-            let mut known = contents;
-            let mut last_error = String::new();
+            let (mut known, mut last_error) = (contents, String::new());
             loop {
                 tokio::time::sleep(every).await;
                 let Some(tls) = watched.upgrade() else { return };
-                match tls.look_again(&mut known) {
-                    Ok(is_new) => {
-                        if is_new {
-                            tracing::info!(file = tls.files.certificate.1, "the certificate was renewed");
-                        }
+                let file = &tls.files.certificate.1;
+                match tls.look_again(&mut known).await {
+                    Ok(false) => last_error.clear(),
+                    Ok(true) => {
                         last_error.clear();
+                        tracing::info!(file, "the certificate was renewed");
                     }
                     Err(error) => {
                         let error = error.to_string();
                         if error != last_error {
                             tracing::error!(
-                                %error,
-                                "the renewed certificate cannot be used; the one before it stays in use"
+                                error,
+                                in_use = "the one before it",
+                                "the renewed certificate cannot be used"
                             );
                             last_error = error;
                         }
@@ -119,8 +119,12 @@ impl Tls {
     }
 
     /// Takes over what is in the files; returns whether that is something new.
-    fn look_again(&self, known: &mut Contents) -> Result<bool, TlsError> {
-        let contents = self.files.read()?;
+    async fn look_again(&self, known: &mut Contents) -> Result<bool, TlsError> {
+        // A file may be on a network that hangs.
+        let files = self.files.clone();
+        let read = tokio::task::spawn_blocking(move || files.read()).await;
+        let contents =
+            read.map_err(|error| self.files.wrong(&self.files.certificate, error.to_string()))??;
         if contents == *known {
             return Ok(false);
         }

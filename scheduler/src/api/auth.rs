@@ -5,8 +5,7 @@
 //! end too ([`super::key_watch`]), and those of a key that expires: with 401, or in a stream with an `error` event that
 //! says the same. Runs continue. A key that is limited to scopes gets 403 for the rest ([`super::key_scopes`]).
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
@@ -19,7 +18,6 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::store::{App, KeyGrant, key_id};
-use tokio::time::{Instant, sleep_until};
 
 use super::ApiState;
 use super::error::ApiError;
@@ -27,9 +25,9 @@ use super::key_scopes::{Needs, needs};
 use super::key_watch::KeyInUse;
 use super::sse;
 
-/// The message to clients whose key is revoked during a request.
-const REVOKED: &str = "this API key was revoked";
-/// The message to clients whose key has expired, maybe during a request.
+/// The message to clients whose key is revoked or expires during a request.
+const ENDED: &str = "this API key was revoked or has expired";
+/// The message to clients whose key has expired.
 const EXPIRED: &str = "this API key has expired";
 
 /// The app of the request's key; [`app`] puts it into the request.
@@ -144,16 +142,11 @@ async fn presented(state: &ApiState, headers: &HeaderMap) -> Result<Presented, A
     // Before the look-up: a key that is revoked between the two ends the request.
     let in_use = state.keys_used.uses(&id);
     let grant = state.store.grant_of_key(&hash).await?;
-    if grant.as_ref().is_some_and(|grant| left(grant) == Some(Duration::ZERO)) {
+    let now = SystemClock.now();
+    if grant.as_ref().is_some_and(|grant| grant.has_expired(now)) {
         return Err(ApiError::unauthorized(EXPIRED));
     }
     Ok(Presented { id, in_use, grant })
-}
-
-/// The time until a key expires; `None`: it never does.
-fn left(grant: &KeyGrant) -> Option<Duration> {
-    let left = grant.expires_at?.micros().saturating_sub(SystemClock.now().micros());
-    Some(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
 }
 
 fn check_scope(grant: &KeyGrant, request: &Request) -> Result<(), ApiError> {
@@ -175,65 +168,33 @@ async fn pass_on(
     next: Next,
     key: Presented,
 ) -> Result<Response, ApiError> {
-    let Presented { id, in_use, grant } = key;
+    let Presented { id, in_use, .. } = key;
     state.last_uses.note(&id);
     request.extensions_mut().insert(CallingKey(id));
-    let expires_at = grant.as_ref().and_then(left).and_then(|left| Instant::now().checked_add(left));
     // Dropping the handler is as if the client had left: a run that it has started continues.
     tokio::select! {
-        response = next.run(request) => Ok(while_valid(response, in_use, expires_at)),
-        why = no_longer_valid(&in_use, expires_at) => Err(ApiError::unauthorized(why)),
-    }
-}
-
-/// Returns when a key is revoked or expires, with the message to its client.
-fn no_longer_valid(
-    in_use: &KeyInUse,
-    expires_at: Option<Instant>,
-) -> impl Future<Output = &'static str> + Send + use<> {
-    let revoked = in_use.revoked();
-    async move {
-        let expired = async {
-            match expires_at {
-                Some(at) => sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = revoked => REVOKED,
-            () = expired => EXPIRED,
-        }
+        response = next.run(request) => Ok(while_valid(response, in_use)),
+        () = in_use.ended() => Err(ApiError::unauthorized(ENDED)),
     }
 }
 
 /// Ends a stream when its key is revoked or expires; other answers stay as they are.
-fn while_valid(response: Response, in_use: KeyInUse, expires_at: Option<Instant>) -> Response {
+fn while_valid(response: Response, in_use: KeyInUse) -> Response {
     if !sse::is_stream(response.headers()) {
         return response;
     }
     let (head, body) = response.into_parts();
-    let ended = Arc::new(OnceLock::new());
-    let no_longer_valid = {
-        let (ended, waiting) = (ended.clone(), no_longer_valid(&in_use, expires_at));
-        async move {
-            // Only this sets it.
-            let _ = ended.set(waiting.await);
-        }
-    };
-    let frames = body.into_data_stream().take_until(Box::pin(no_longer_valid));
-    let last = async move {
-        // Dropping it ends the use of the key.
-        let _in_use = in_use;
-        ended.get().map(|why| Ok(last_frame(why)))
-    };
+    let frames = body.into_data_stream().take_until(Box::pin(in_use.ended()));
+    // Dropping `in_use` also ends the use of the key.
+    let last = async move { in_use.has_ended().then(|| Ok(last_frame())) };
     let last = futures_util::stream::once(last).filter_map(std::future::ready);
     Response::from_parts(head, Body::from_stream(frames.chain(last)))
 }
 
 /// The frame that ends the stream of a key that is no longer valid.
-fn last_frame(why: &str) -> Bytes {
+fn last_frame() -> Bytes {
     let status = StatusCode::UNAUTHORIZED.as_u16();
-    let event = json!({"event": "error", "code": "unauthorized", "message": why, "status": status});
+    let event = json!({"event": "error", "code": "unauthorized", "message": ENDED, "status": status});
     sse::dify(None, &event)
 }
 

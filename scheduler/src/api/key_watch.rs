@@ -1,5 +1,5 @@
-//! Watches the keys of apps that are in use. When a key is revoked at any scheduler, each open request and stream of
-//! that key ends within a second.
+//! Watches the keys of apps that are in use. When a key is revoked at any scheduler, or expires, each open request and
+//! stream of that key ends within a second.
 //!
 //! One read asks the store about all keys in use, and none is made while no key is in use. It does not depend on
 //! messages that may get lost.
@@ -12,7 +12,7 @@ use tidemill_common::store::{Runs, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The pause between two looks. A revoked key is noticed within a second, also when Redis is slow.
+/// The pause between two looks. A key that ends is noticed within a second, also when Redis is slow.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// Keys in one command.
 const KEYS_AT_ONCE: usize = 256;
@@ -27,14 +27,14 @@ pub struct KeyWatch {
 struct Inner {
     used: HashMap<String, Used>,
     /// The task that looks while keys are in use.
-    check_revoked: Option<JoinHandle<()>>,
+    look_again: Option<JoinHandle<()>>,
 }
 
 /// A key in use.
 struct Used {
     /// The number of requests that use it.
     by: usize,
-    is_revoked: watch::Sender<bool>,
+    has_ended: watch::Sender<bool>,
 }
 
 impl KeyWatch {
@@ -46,14 +46,14 @@ impl KeyWatch {
     /// Registers a use of a key. The use ends when the returned value is dropped.
     pub fn uses(self: &Arc<Self>, key: &str) -> KeyInUse {
         let mut inner = self.lock();
-        let fresh = || Used { by: 0, is_revoked: watch::Sender::new(false) };
+        let fresh = || Used { by: 0, has_ended: watch::Sender::new(false) };
         let used = inner.used.entry(key.into()).or_insert_with(fresh);
         used.by += 1;
-        let is_revoked = used.is_revoked.subscribe();
-        if inner.check_revoked.as_ref().is_none_or(JoinHandle::is_finished) {
-            inner.check_revoked = Some(tokio::spawn(self.clone().look_while_used()));
+        let has_ended = used.has_ended.subscribe();
+        if inner.look_again.as_ref().is_none_or(JoinHandle::is_finished) {
+            inner.look_again = Some(tokio::spawn(self.clone().look_while_used()));
         }
-        KeyInUse { watch: self.clone(), key: key.into(), is_revoked }
+        KeyInUse { watch: self.clone(), key: key.into(), has_ended }
     }
 
     async fn look_while_used(self: Arc<Self>) {
@@ -64,24 +64,24 @@ impl KeyWatch {
                 let mut inner = self.lock();
                 if inner.used.is_empty() {
                     // Under the lock, so that the next use starts a new task.
-                    inner.check_revoked = None;
+                    inner.look_again = None;
                     return;
                 }
                 inner.used.keys().cloned().collect()
             };
-            let checked = self.check_revoked(&keys).await;
+            let checked = self.look_again(&keys).await;
             if let (Err(error), false) = (&checked, is_failing) {
-                tracing::warn!(%error, "cannot check whether API keys were revoked");
+                tracing::warn!(%error, "cannot check whether API keys have ended");
             }
             is_failing = checked.is_err();
         }
     }
 
-    async fn check_revoked(&self, keys: &[String]) -> Result<(), StoreError> {
+    async fn look_again(&self, keys: &[String]) -> Result<(), StoreError> {
         for some in keys.chunks(KEYS_AT_ONCE) {
-            for key in self.store.revoked_of(some).await? {
+            for key in self.store.ended_of(some).await? {
                 if let Some(used) = self.lock().used.get(&key) {
-                    used.is_revoked.send_replace(true);
+                    used.has_ended.send_replace(true);
                 }
             }
         }
@@ -98,23 +98,23 @@ impl KeyWatch {
 pub struct KeyInUse {
     watch: Arc<KeyWatch>,
     key: String,
-    is_revoked: watch::Receiver<bool>,
+    has_ended: watch::Receiver<bool>,
 }
 
 impl KeyInUse {
-    /// Returns when the key is revoked, and never otherwise.
-    pub fn revoked(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut is_revoked = self.is_revoked.clone();
+    /// Returns when the key is revoked or expires, and never otherwise.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut has_ended = self.has_ended.clone();
         async move {
-            if is_revoked.wait_for(|is| *is).await.is_err() {
+            if has_ended.wait_for(|is| *is).await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// True when the key was revoked.
-    pub fn is_revoked(&self) -> bool {
-        *self.is_revoked.borrow()
+    /// True when the key was revoked or has expired.
+    pub fn has_ended(&self) -> bool {
+        *self.has_ended.borrow()
     }
 }
 
@@ -157,10 +157,10 @@ mod tests {
         let bystander = watch.uses(&key_id(other));
         store.revoke_key(&key_id(one)).await.unwrap();
         for used in [&first, &second] {
-            tokio::time::timeout(LONG, used.revoked()).await.unwrap();
-            assert!(used.is_revoked());
+            tokio::time::timeout(LONG, used.ended()).await.unwrap();
+            assert!(used.has_ended());
         }
-        assert!(!bystander.is_revoked());
+        assert!(!bystander.has_ended());
     }
 
     #[tokio::test(start_paused = true)]
@@ -168,11 +168,11 @@ mod tests {
         let watch = Arc::new(KeyWatch::new(Arc::new(store_with(&[]).await)));
         for _ in 0..2 {
             let used = watch.uses("k");
-            assert!(watch.lock().check_revoked.is_some(), "a task looks");
+            assert!(watch.lock().look_again.is_some(), "a task looks");
             drop(used);
             assert!(watch.lock().used.is_empty());
             let ended = async {
-                while watch.lock().check_revoked.is_some() {
+                while watch.lock().look_again.is_some() {
                     tokio::time::sleep(CHECK_EVERY).await;
                 }
             };

@@ -34,6 +34,7 @@ fn key(hash: &str, created_at: Timestamp, is_first: bool) -> AppKey {
         label: None,
         scopes: None,
         expires_at: None,
+        lifetime_ms: None,
         used_at: None,
     }
 }
@@ -58,8 +59,8 @@ pub(super) async fn an_app_has_several_keys_and_each_is_listed(s: Subject) -> Ou
 pub(super) async fn a_revoked_key_opens_nothing_and_stays_listed(s: Subject) -> Outcome {
     published(&s).await?;
     let (store, first) = (s.store(), key_id(FIRST));
-    same("nothing is revoked yet", store.revoked_of(std::slice::from_ref(&first)).await?, vec![])?;
-    same("no keys are asked for", store.revoked_of(&[]).await?, vec![])?;
+    same("nothing is revoked yet", store.ended_of(std::slice::from_ref(&first)).await?, vec![])?;
+    same("no keys are asked for", store.ended_of(&[]).await?, vec![])?;
     let before = store.time().await?;
     same("an unknown id", store.revoke_key("0000000000000009").await?, Revoked::Unknown)?;
     same("the first time", store.revoke_key(&first).await?, Revoked::Now)?;
@@ -67,7 +68,7 @@ pub(super) async fn a_revoked_key_opens_nothing_and_stays_listed(s: Subject) -> 
     same("it is refused", store.grant_of_key(FIRST).await?, None)?;
     same("the other key still works", store.grant_of_key(SECOND).await?, Some(KeyGrant::of("one")))?;
     let asked = [key_id(SECOND), first, "unknown".to_string()];
-    same("the revoked ones", store.revoked_of(&asked).await?, vec![asked[1].clone()])?;
+    same("the revoked ones", store.ended_of(&asked).await?, vec![asked[1].clone()])?;
     let mut all = store.keys().await?;
     let at = all.first_mut().and_then(|key| key.revoked_at.take());
     // A note has whole milliseconds.
@@ -87,17 +88,30 @@ pub(super) async fn a_key_keeps_its_label_its_scopes_its_end_and_its_last_use(s:
     s.store().add_key(&new).await?;
     same("what it opens", s.store().grant_of_key(hash).await?, Some(grant.clone()))?;
     s.store().note_key_used(&key_id(hash), MADE).await?;
-    let third =
-        AppKey { label, scopes, expires_at: Some(ends), used_at: Some(MADE), ..key(hash, LATER, false) };
+    let third = AppKey {
+        label,
+        scopes,
+        expires_at: Some(ends),
+        lifetime_ms: Some(ends.millis() - LATER.millis()),
+        used_at: Some(MADE),
+        ..key(hash, LATER, false)
+    };
     let listed = s.store().keys().await?;
     same("the list", listed, vec![key(FIRST, MADE, true), key(SECOND, LATER, false), third])?;
 
     let (store, sooner) = (s.store(), Timestamp::from_millis(1_754_340_000_000));
+    same("none has ended", store.ended_of(&[key_id(hash), key_id(FIRST)]).await?, vec![])?;
     for (id, grant) in [(hash, grant), (FIRST, KeyGrant::of("one"))] {
         same("it has another end", store.expire_key(&key_id(id), sooner).await?, true)?;
         let expected = KeyGrant { expires_at: Some(sooner), ..grant };
         same("it opens the rest as before", store.grant_of_key(id).await?, Some(expected))?;
     }
+    let both = [key_id(hash), key_id(SECOND), key_id(FIRST)];
+    let ended = vec![both[0].clone(), both[2].clone()];
+    same("they end", store.ended_of(&both).await?, ended)?;
+    let of_third = store.keys().await?.into_iter().find(|key| key.id == both[0]);
+    let lifetime = of_third.and_then(|key| key.lifetime_ms);
+    same("what it was meant to live", lifetime, Some(ends.millis() - LATER.millis()))?;
     same("revoked", store.revoke_key(&key_id(hash)).await?, Revoked::Now)?;
     same("no key is brought back", store.expire_key(&key_id(hash), ends).await?, false)?;
     same("it opens nothing", store.grant_of_key(hash).await?, None)?;

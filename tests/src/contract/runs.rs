@@ -7,7 +7,7 @@ use super::{Outcome, Subject, holds, same};
 use tidemill_common::ids::{BlobId, EntryId, ShardId};
 use tidemill_common::limits;
 use tidemill_common::machine::state::run::RunStatus;
-use tidemill_common::store::{App, Created, ListRuns, NewRun, Reserved, TriggerChanges};
+use tidemill_common::store::{App, Created, KeyGrant, ListRuns, NewRun, Reserved, TriggerChanges};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::fact::kind;
 

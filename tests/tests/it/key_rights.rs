@@ -116,7 +116,7 @@ async fn a_key_that_expires_is_refused_everywhere_and_its_open_stream_ends() {
     let admin = here.client();
     // No worker runs, so the stream stays open until the key ends.
     let (app, _) = admin.register(&Flow::new("start -> a -> end")).await;
-    let key = made(&admin, &app, json!({"expires_in_seconds": 3})).await;
+    let key = made(&admin, &app, json!({"expires_in_seconds": 10})).await;
     let client = there.client().with_key(Some(text(&key, "key")));
     let asked = json!({"inputs": {}, "user": "u", "response_mode": "streaming"});
     let request = client.request(Method::POST, "/v1/workflows/run").json(&asked);
@@ -150,8 +150,17 @@ async fn a_rotated_key_has_the_rights_of_the_old_one_which_ends_after_the_overla
     };
     let opens = async |made: &Json| admin.with_key(made["key"].as_str()).get("/v1/info").await.status;
 
+    let budget = json!({"tokens": 100});
+    let request = admin.request(Method::PUT, &format!("/api/v1/keys/{}/budget", text(&key, "id")));
+    assert_eq!(admin.send(request.json(&budget)).await.status, 200);
     let new = rotate(text(&key, "id"), 2).await;
     assert_eq!(new.status, 201, "{}", new.text);
+    assert_eq!(new.body["expires_at"], Json::Null, "the old one was made without an end: {}", new.text);
+    let all = admin.get("/api/v1/keys").await.body["data"].clone();
+    let shown = all.as_array().into_iter().flatten().find(|one| one["id"] == new.body["id"]);
+    assert_eq!(shown.map(|one| &one["budget"]["tokens"]), Some(&json!(100)), "{all}");
+    let again = rotate(text(&key, "id"), 60).await;
+    assert_eq!(again.body["expires_at"], Json::Null, "{}", again.text);
     assert_eq!((&new.body["label"], &new.body["scopes"]), (&key["label"], &key["scopes"]), "{}", new.text);
     assert_eq!(opens(&new.body).await, 200);
     until("the old key to end", LONG, async || match opens(&key).await {

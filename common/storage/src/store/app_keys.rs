@@ -58,6 +58,11 @@ impl KeyGrant {
         Self { app: app.into(), ..Self::default() }
     }
 
+    /// Whether it opens nothing any more.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+
     /// Whether the key may do this.
     pub fn allows(&self, scope: KeyScope) -> bool {
         self.scopes.as_ref().is_none_or(|scopes| scopes.contains(&scope))
@@ -86,8 +91,16 @@ impl KeyGrant {
         Some(Self {
             app: kept["app"].as_str()?.into(),
             scopes: scopes(&kept["scopes"])?,
-            expires_at: kept["expires_at"].as_i64().map(Timestamp::from_millis),
+            expires_at: end(&kept["expires_at"])?,
         })
+    }
+}
+
+/// The stored end. `None` when it is no time.
+fn end(kept: &Json) -> Option<Option<Timestamp>> {
+    match kept {
+        Json::Null => Some(None),
+        at => at.as_i64().map(|at| Some(Timestamp::from_millis(at))),
     }
 }
 
@@ -136,6 +149,8 @@ pub struct AppKey {
     pub scopes: Option<BTreeSet<KeyScope>>,
     /// From when on it opens nothing.
     pub expires_at: Option<Timestamp>,
+    /// How long it was meant to be valid when it was made, in milliseconds; `None`: without end.
+    pub lifetime_ms: Option<i64>,
     /// When it was last used, about a minute exact.
     pub used_at: Option<Timestamp>,
 }
@@ -170,6 +185,8 @@ pub struct KeyNote {
     pub scopes: Option<BTreeSet<KeyScope>>,
     /// See [`AppKey::expires_at`].
     pub expires_at: Option<Timestamp>,
+    /// See [`AppKey::lifetime_ms`].
+    pub lifetime_ms: Option<i64>,
 }
 
 impl KeyNote {
@@ -184,6 +201,7 @@ impl KeyNote {
             label: new.label.clone(),
             scopes: new.grant.scopes.clone(),
             expires_at: new.grant.expires_at,
+            lifetime_ms: new.grant.expires_at.map(|end| end.millis() - new.created_at.millis()),
             ..Self::made(&new.hash, new.created_at, false)
         }
     }
@@ -217,6 +235,9 @@ impl KeyNote {
                 kept[name] = at.into();
             }
         }
+        if let Some(lifetime) = self.lifetime_ms {
+            kept["lifetime_ms"] = lifetime.into();
+        }
         if let Some(scopes) = &self.scopes {
             kept["scopes"] = names(scopes).into();
         }
@@ -237,14 +258,17 @@ impl KeyNote {
             label: word("label"),
             // Scopes that cannot be read allow nothing.
             scopes: scopes(&kept["scopes"]).unwrap_or_else(|| Some(BTreeSet::new())),
-            expires_at: at("expires_at"),
+            // An end that cannot be read is one that has passed.
+            expires_at: end(&kept["expires_at"]).unwrap_or(Some(Timestamp::from_millis(0))),
+            lifetime_ms: kept["lifetime_ms"].as_i64(),
         }
     }
 
     /// The key that this note describes.
     pub fn of_key(self, id: String, app: String) -> AppKey {
-        let Self { created_at, is_first, revoked_at, label, scopes, expires_at, .. } = self;
-        AppKey { id, app, created_at, is_first, revoked_at, label, scopes, expires_at, used_at: None }
+        let Self { created_at, is_first, revoked_at, label, scopes, expires_at, lifetime_ms, .. } = self;
+        let used_at = None;
+        AppKey { id, app, created_at, is_first, revoked_at, label, scopes, expires_at, lifetime_ms, used_at }
     }
 }
 
@@ -261,6 +285,7 @@ mod tests {
             label: Some("the shop".into()),
             scopes: Some([KeyScope::Run].into()),
             expires_at: Some(at),
+            lifetime_ms: Some(7),
             ..made.clone()
         };
         for note in [made, limited, revoked.clone(), KeyNote::unnoted()] {
@@ -284,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_grant_that_cannot_be_read_opens_nothing_and_a_scope_of_a_later_version_allows_nothing() {
-        for text in ["{", "{}", r#"{"app": "a", "scopes": "run"}"#] {
+        for text in ["{", "{}", r#"{"app": "a", "scopes": "run"}"#, r#"{"app": "a", "expires_at": "x"}"#] {
             assert_eq!(KeyGrant::read(text), None, "{text}");
         }
         let later = KeyGrant::read(r#"{"app": "a", "scopes": ["read", "dance"]}"#).unwrap();

@@ -347,15 +347,15 @@ pub trait Runs: Send + Sync {
     async fn grant_of_key(&self, key_hash: &str) -> Result<Option<KeyGrant>, StoreError>;
     /// Adds a key to an app.
     async fn add_key(&self, new: &NewKey) -> Result<(), StoreError>;
-    /// Sets when a key expires. False when there is no valid key with this id, or an older version made it and its
-    /// SHA-256 is not known.
+    /// Sets when a key expires, unless it does so earlier. False when there is no valid key with this id, an older version
+    /// made it and its SHA-256 is not known, or another request changed it at the same time.
     async fn expire_key(&self, id: &str, at: Timestamp) -> Result<bool, StoreError>;
     /// Notes when a key was used.
     async fn note_key_used(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
     /// Revokes a key by its id; all processes reject it from then on.
     async fn revoke_key(&self, id: &str) -> Result<Revoked, StoreError>;
-    /// The revoked ones of these keys.
-    async fn revoked_of(&self, ids: &[String]) -> Result<Vec<String>, StoreError>;
+    /// The ones of these keys that were revoked, or have expired.
+    async fn ended_of(&self, ids: &[String]) -> Result<Vec<String>, StoreError>;
     /// All issued keys, revoked ones too, sorted by id.
     async fn keys(&self) -> Result<Vec<AppKey>, StoreError>;
     /// The spending of a key over all shards; on one day (UTC, `2026-01-31`) if given.

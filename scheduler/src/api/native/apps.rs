@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::dsl::Diagnostic;
 use tidemill_common::ids::{RunId, ShardId};
-use tidemill_common::store::{App, Reserved, Trigger, TriggerChanges, TriggerKind, key_id};
+use tidemill_common::store::{App, KeyGrant, Reserved, Trigger, TriggerChanges, TriggerKind, key_id};
 
 use crate::api::ApiState;
 use crate::api::auth::{app_key_ending, new_app_key, sha256_hex};
@@ -121,8 +121,10 @@ impl Identity {
         // The process that reserved the key may have died before it made the app: then it is made now.
         let made_before = if is_repeated { state.store.app(&id).await? } else { None };
         // The key may have been revoked since, or the admin key changed.
-        let is_lost = made_before.is_some()
-            && state.store.grant_of_key(&sha256_hex(&key)).await?.is_none_or(|grant| grant.app != id);
+        let now = state.store.time().await?;
+        let opens = |grant: KeyGrant| grant.app == id && !grant.has_expired(now);
+        let is_lost =
+            made_before.is_some() && !state.store.grant_of_key(&sha256_hex(&key)).await?.is_some_and(opens);
         Ok(Self { id, key: (!is_lost).then_some(key), made_before })
     }
 }

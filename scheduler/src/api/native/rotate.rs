@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
-use tidemill_common::store::{KeyGrant, Revoked};
+use tidemill_common::store::{KeyGrant, Revoked, StoreError};
 
 use super::keys::{Made, created, unknown};
 use crate::api::ApiState;
@@ -18,8 +18,8 @@ const OVERLAP_SECONDS: u64 = 24 * 3600;
 const OVERLAP_SECONDS_MAX: u64 = 366 * 24 * 3600;
 
 /// `POST /api/v1/keys/{id}/rotate`: makes a new key that opens the same, and shows it once. The old one stays valid for
-/// `overlap_seconds` (a day), and not longer than it would have; with 0 it is revoked. If the old key was to expire, the new
-/// one lives as long as the old one was meant to.
+/// `overlap_seconds` (a day), and not longer than it would have; with 0 it is revoked. If the old key was made to expire, the
+/// new one lives as long as the old one was meant to. It has the budget of the old one, and has spent nothing.
 ///
 /// # Errors
 /// 404 for an unknown key, 400 for an invalid overlap, 409 for one that was revoked or has expired, or whose hash is not known.
@@ -42,32 +42,42 @@ pub async fn rotate(
     if old.revoked_at.is_some() || old.expires_at.is_some_and(|at| at <= now) {
         return Err(conflict(format!("the key {id} was revoked or has expired; make a new one")));
     }
-    let lifetime = old.expires_at.zip(old.created_at).map(|(end, begin)| end.micros() - begin.micros());
     let grant = KeyGrant {
         app: old.app,
         scopes: old.scopes,
-        expires_at: lifetime.map(|lifetime| Timestamp::from_micros(now.micros() + lifetime)),
+        expires_at: old.lifetime_ms.map(|ms| Timestamp::from_millis(now.millis().saturating_add(ms))),
     };
     let made = Made::now(grant, old.label, now);
     let ends = Timestamp::from_millis(now.millis().saturating_add_unsigned(overlap * 1000));
-    // The new key comes first: if the process dies in between, the old one is still valid.
+    // Before the key, so that it is never open without its budget.
+    let budgets = state.store.key_budgets().await?;
+    let budget = budgets.iter().find(|(key, _)| *key == id).map(|(_, budget)| budget.as_str());
+    if budget.is_some() {
+        state.store.put_key_budget(&made.id(), budget).await?;
+    }
+    // The new key comes before the end of the old one: if the process dies in between, the old one is still valid.
     state.store.add_key(&made.new).await?;
-    let is_ended = if overlap == 0 {
-        state.store.revoke_key(&id).await? != Revoked::Unknown
-    } else if old.expires_at.is_some_and(|at| at <= ends) {
-        true
-    } else {
-        state.store.expire_key(&id, ends).await?
-    };
-    if !is_ended {
+    let ended = end(&state, &id, overlap, ends).await;
+    if !matches!(ended, Ok(true)) {
+        // Nobody has seen the new key.
         state.store.revoke_key(&made.id()).await?;
+        state.store.put_key_budget(&made.id(), None).await?;
+        ended?;
         return Err(conflict(format!(
-            "the key {id} was made by an older version, which did not note its hash, or was revoked meanwhile; make a \
+            "the key {id} was made by an older version, which did not note its hash, or was changed meanwhile; make a \
              new one, and revoke this one when nobody uses it"
         )));
     }
     tracing::info!(key = id, new = made.id(), overlap_seconds = overlap, "API key rotated");
     created(&state, &made).await
+}
+
+/// Ends the old key after the overlap. Returns false when that is not possible.
+async fn end(state: &ApiState, id: &str, overlap: u64, at: Timestamp) -> Result<bool, StoreError> {
+    if overlap == 0 {
+        return Ok(state.store.revoke_key(id).await? == Revoked::Now);
+    }
+    state.store.expire_key(id, at).await
 }
 
 fn conflict(message: String) -> ApiError {

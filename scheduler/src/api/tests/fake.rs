@@ -236,7 +236,7 @@ impl Runs for FakeStore {
     async fn revoke_key(&self, _: &str) -> Result<Revoked, StoreError> {
         Ok(Revoked::Unknown)
     }
-    async fn revoked_of(&self, _: &[String]) -> Result<Vec<String>, StoreError> {
+    async fn ended_of(&self, _: &[String]) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }
     async fn key_cost(&self, _: &str, _: Option<&str>) -> Result<KeyCost, StoreError> {

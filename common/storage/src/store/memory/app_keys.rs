@@ -31,7 +31,7 @@ impl AppKeys {
     pub(super) fn expire(&mut self, id: &str, at: Timestamp) -> bool {
         let Some((app, note)) = self.made.get_mut(id) else { return false };
         let Some(hash) = note.hash.clone() else { return false };
-        note.expires_at = Some(at);
+        note.expires_at = Some(note.expires_at.map_or(at, |end| end.min(at)));
         self.opens.insert(hash, note.grant(app));
         true
     }
@@ -64,7 +64,9 @@ impl AppKeys {
         Revoked::Now
     }
 
-    pub(super) fn revoked_of(&self, ids: &[String]) -> Vec<String> {
-        ids.iter().filter(|id| self.revoked.contains_key(*id)).cloned().collect()
+    pub(super) fn ended_of(&self, ids: &[String], now: Timestamp) -> Vec<String> {
+        let end = |id: &String| self.made.get(id).and_then(|(_, note)| note.expires_at);
+        let has_ended = |id: &&String| self.revoked.contains_key(*id) || end(id).is_some_and(|at| at <= now);
+        ids.iter().filter(has_ended).cloned().collect()
     }
 }

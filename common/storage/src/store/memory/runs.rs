@@ -483,8 +483,9 @@ impl Runs for MemoryStore {
         Ok(self.inner.lock().keys.revoke(id, now))
     }
 
-    async fn revoked_of(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
-        Ok(self.inner.lock().keys.revoked_of(ids))
+    async fn ended_of(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().keys.ended_of(ids, now))
     }
 
     async fn apps(&self) -> Result<Vec<String>, StoreError> {

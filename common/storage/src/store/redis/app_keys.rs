@@ -12,7 +12,7 @@ use super::RedisStore;
 use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::unexpected;
 use crate::store::{AppKey, KeyGrant, KeyNote, NewKey, Revoked, Runs, StoreError, key_id};
-use tidemill_base::clock::Timestamp;
+use tidemill_base::clock::{Clock, SystemClock, Timestamp};
 
 impl RedisStore {
     /// Adds the writes for a key to a transaction.
@@ -46,10 +46,13 @@ impl RedisStore {
         pipe.cmd("HGET").arg(self.keys.keys_made()).arg(id);
         let (app, made): (Option<String>, Option<String>) = self.connector.ask_all(DOING, &pipe).await?;
         let (Some(app), Some(made)) = (app, made) else { return Ok(false) };
-        let note = KeyNote { expires_at: Some(at), ..KeyNote::read(&made) };
+        let before = KeyNote::read(&made);
+        // Another request may have set an earlier end.
+        let at = before.expires_at.map_or(at, |end| end.min(at));
+        let note = KeyNote { expires_at: Some(at), ..before };
         let Some(hash) = &note.hash else { return Ok(false) };
         let keys = [self.keys.api_keys(), self.keys.keys_made(), self.keys.api_key(hash)];
-        let list: Vec<Arg<'_>> = Vec::from(args![id, note.to_text(), note.grant(&app).to_text()]);
+        let list: Vec<Arg<'_>> = Vec::from(args![id, note.to_text(), note.grant(&app).to_text(), made]);
         self.connector.run(DOING, &self.scripts.expire_key, &keys, &list).await
     }
 
@@ -105,14 +108,22 @@ impl RedisStore {
         }
     }
 
-    pub(super) async fn which_are_revoked(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+    pub(super) async fn which_have_ended(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let mut command = redis::cmd("HMGET");
-        command.arg(self.keys.keys_revoked()).arg(ids);
-        let notes: Vec<Option<String>> = self.connector.ask("listing revoked API keys", &command).await?;
-        let gone = ids.iter().zip(notes).filter(|(_, note)| note.is_some());
-        Ok(gone.map(|(id, _)| id.clone()).collect())
+        let mut pipe = redis::pipe();
+        pipe.cmd("HMGET").arg(self.keys.keys_revoked()).arg(ids);
+        pipe.cmd("HMGET").arg(self.keys.keys_made()).arg(ids);
+        type Notes = Vec<Option<String>>;
+        let (revoked, made): (Notes, Notes) =
+            self.connector.ask_all("listing API keys that have ended", &pipe).await?;
+        let now = SystemClock.now();
+        let is_over = |note: &Option<String>| {
+            note.as_deref().and_then(|text| KeyNote::read(text).expires_at).is_some_and(|at| at <= now)
+        };
+        let notes = ids.iter().zip(revoked.iter().zip(&made));
+        let ended = notes.filter(|(_, (revoked, made))| revoked.is_some() || is_over(made));
+        Ok(ended.map(|(id, _)| id.clone()).collect())
     }
 }

@@ -492,8 +492,8 @@ impl Runs for RedisStore {
         self.revoke(id).await
     }
 
-    async fn revoked_of(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
-        self.which_are_revoked(ids).await
+    async fn ended_of(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+        self.which_have_ended(ids).await
     }
 
     async fn apps(&self) -> Result<Vec<String>, StoreError> {

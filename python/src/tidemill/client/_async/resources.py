@@ -112,8 +112,8 @@ class AsyncKeys(AsyncResource):
     async def rotate(self, key_id: str, *, overlap_seconds: int | None = None) -> CreatedKey:
         """Replace a key: the new one opens the same and is shown once, the old one ends after the overlap.
 
-        Without `overlap_seconds` that is a day; with 0 the old key is revoked at once. Raises `Conflict` for a key that is
-        no longer valid.
+        Without `overlap_seconds` that is a day; with 0 the old key is revoked at once.
+        Raises `Conflict` for a key that is no longer valid.
         """
         return await self._transport.do(apps.rotate(key_id, overlap_seconds))
 

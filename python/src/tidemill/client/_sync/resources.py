@@ -104,17 +104,15 @@ class Keys(Resource):
         """Return all keys with what they have spent, also revoked ones."""
         return self._transport.do(apps.keys(None))
 
-    def add_for_datasets(
-        self, *, label: str | None = None, expires_in_seconds: int | None = None
-    ) -> CreatedKey:
+    def add_for_datasets(self, *, label: str | None = None, expires_in_seconds: int | None = None) -> CreatedKey:
         """Make a key that opens all datasets and no app. It is shown once."""
         return self._transport.do(apps.add_datasets_key(label, expires_in_seconds))
 
     def rotate(self, key_id: str, *, overlap_seconds: int | None = None) -> CreatedKey:
         """Replace a key: the new one opens the same and is shown once, the old one ends after the overlap.
 
-        Without `overlap_seconds` that is a day; with 0 the old key is revoked at once. Raises `Conflict` for a key that is
-        no longer valid.
+        Without `overlap_seconds` that is a day; with 0 the old key is revoked at once.
+        Raises `Conflict` for a key that is no longer valid.
         """
         return self._transport.do(apps.rotate(key_id, overlap_seconds))
 
