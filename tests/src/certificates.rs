@@ -71,3 +71,9 @@ impl Certificates {
         pairs.into_iter().flat_map(|(name, value)| [name.to_string(), value]).collect()
     }
 }
+
+impl std::fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Certificates").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}

@@ -219,7 +219,7 @@ mod tests {
             "budget": {"tokens": 30, "price_per_day": "1 EUR", "price": null}, "exceeded": "why"}]});
         let shown = render(&keys);
         let words: Vec<&str> = shown.lines().nth(1).unwrap().split_whitespace().collect();
-        let expected = "ab12 Greeter a 1970-01-01 00:00:00 UTC yes 2 30 0.5000000 EUR 0 - tokens 30, price_per_day 1 EUR \
+        let expected = "ab12 - Greeter a - 1970-01-01 00:00:00 UTC - yes 2 30 0.5000000 EUR 0 - tokens 30, price_per_day 1 EUR \
             revoked 1970-01-01 00:00:01 UTC, exceeded";
         let mut sorted = [words.join(" "), expected.to_string()].map(|line| {
             let mut parts: Vec<String> = line.split_whitespace().map(|part| part.replace(',', "")).collect();

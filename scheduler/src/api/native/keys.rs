@@ -63,7 +63,7 @@ pub async fn add(
     let scopes = take_scopes(&mut map)?;
     let expires_at = take_end(&mut map, now)?;
     nothing_left(&map)?;
-    let made = Made::now(KeyGrant { app: app.id, scopes, expires_at }, label, now);
+    let made = Made::now(KeyGrant { app: app.id.clone(), scopes, expires_at }, label, now);
     state.store.add_key(&made.new).await?;
     tracing::info!(app = made.new.grant.app, key = made.id(), "API key created");
     created(&state, &made).await
@@ -190,7 +190,8 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
     let today = day_of(state.store.time().await?);
     let mut data = Vec::with_capacity(keys.len());
     for key in keys {
-        let AppKey { id, app, created_at, is_first, revoked_at, label, scopes, expires_at, used_at } = key;
+        let AppKey { id, app, created_at, is_first, revoked_at, label, scopes, expires_at, used_at, .. } =
+            key;
         let opens_datasets = app == DATASETS;
         let of_app = if opens_datasets { None } else { state.store.app(&app).await? };
         // Old keys have no time. The first one was created with its app.

@@ -126,7 +126,7 @@ async fn a_stream_ends_with_an_error_and_a_request_with_401_when_their_key_is_re
     let told = String::from_utf8(told.unwrap().to_bytes().to_vec()).unwrap();
     let frames = frames(&told);
     let (_, _, last) = frames.last().unwrap();
-    let expected = json!({"event": "error", "code": "unauthorized", "message": "this API key was revoked", "status": 401});
+    let expected = json!({"event": "error", "code": "unauthorized", "message": "this API key was revoked or has expired", "status": 401});
     assert_eq!(last, &expected, "{told}");
     // This message shows that the request was accepted first.
     let (code, message) = (&expected["code"], &expected["message"]);
