@@ -10,7 +10,7 @@ fn key() -> KeyPair {
 /// Certificates and keys in files.
 pub struct Certificates {
     folder: TempDir,
-    authority: CertifiedIssuer<'static, KeyPair>,
+    authority: Box<CertifiedIssuer<'static, KeyPair>>,
 }
 
 impl Certificates {
@@ -25,7 +25,7 @@ impl Certificates {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "the authority of the tests");
         let authority = CertifiedIssuer::self_signed(params, key()).expect("a certificate");
-        let made = Self { folder, authority };
+        let made = Self { folder, authority: Box::new(authority) };
         made.write("ca.pem", made.authority.as_ref().pem());
         made.renew();
         made
