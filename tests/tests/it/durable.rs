@@ -3,6 +3,7 @@
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 use tidemill_tests::client::{Client, HttpResponse};
 use tidemill_tests::cluster::{ADMIN_KEY, Cluster};
 use tidemill_tests::flow::Flow;
@@ -258,7 +259,9 @@ async fn on_a_cluster_each_run_waits_for_the_replica_of_its_own_master() {
             redis.try_ask(at, &["KEYS", &format!("tm:*:run:{run}")]).await.unwrap_or_default();
         !keys.is_empty()
     };
-    for n in 0..12 {
+    // Until each master was asked once: then the scheduler knows the replicas of all.
+    let mut asked = BTreeSet::new();
+    for n in 0..200 {
         let answer = submit(&client, &body("replicated"), &format!("whole {n}")).await;
         assert_eq!(answer.status, 201, "{}", answer.text);
         let mut have = Vec::new();
@@ -268,7 +271,12 @@ async fn on_a_cluster_each_run_waits_for_the_replica_of_its_own_master() {
             }
         }
         assert_eq!(have.len(), 2, "a master and its replica have it: {have:?}");
+        asked.extend(have);
+        if n > 10 && asked.len() == redis.servers.len() {
+            break;
+        }
     }
+    assert_eq!(asked.len(), redis.servers.len(), "{asked:?}");
     let replica = redis.replica_of(0);
     redis.servers[replica].kill();
     let (mut accepted, mut unknown) = (0, None);
