@@ -41,7 +41,11 @@ pub(super) fn outputs_are_right(evidence: &Evidence) -> Vec<String> {
     let mut wrong = Vec::new();
     for story in present(evidence).filter(|story| story.trouble.is_none()) {
         let reference = &evidence.references[story.workflow];
-        if story.shown["status"] != reference.status.as_str() {
+        // A run that Redis lost in part goes over it again, and then the servers that refused its calls at first no longer do.
+        let has_no_exceptions = evidence.lost_writes()
+            && reference.status == "partial-succeeded"
+            && story.shown["status"] == "succeeded";
+        if story.shown["status"] != reference.status.as_str() && !has_no_exceptions {
             let what =
                 format!("{} ended {}: {}", reference.workflow, story.shown["status"], story.shown["error"]);
             wrong.push(named(story, what));
