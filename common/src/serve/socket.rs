@@ -27,7 +27,8 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// Begins TLS with the client. `None` when the client does not or has left; one that sends plain HTTP is told so.
+    /// Begins TLS with the client. `None` when the client does not begin TLS, or has left. A client that sends plain HTTP gets
+    /// an answer that says so.
     pub(super) async fn secured(mut stream: TcpStream, config: Arc<ServerConfig>) -> Option<Self> {
         let mut first = [0; 1];
         if stream.peek(&mut first).await.ok()? == 0 {

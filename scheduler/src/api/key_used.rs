@@ -1,5 +1,6 @@
-//! Notes when keys were last used, so that operators find those that nobody needs. A process notes each key once a minute at
-//! most, beside the request: a store that is slow or full delays nothing, and a note that is lost comes with a later use.
+//! Notes when keys were last used, so that operators find keys that are not in use any more. A process notes each key once
+//! a minute at most, beside the request: a store that is slow or full delays nothing, and a note that is lost comes with a
+//! later use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

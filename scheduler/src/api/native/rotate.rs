@@ -59,13 +59,13 @@ pub async fn rotate(
     state.store.add_key(&made.new).await?;
     let ended = end(&state, &id, overlap, ends).await;
     if !matches!(ended, Ok(true)) {
-        // Nobody has seen the new key.
+        // No client has received the new key.
         state.store.revoke_key(&made.id()).await?;
         state.store.put_key_budget(&made.id(), None).await?;
         ended?;
         return Err(conflict(format!(
             "the key {id} was made by an older version, which did not note its hash, or was changed meanwhile; make a \
-             new one, and revoke this one when nobody uses it"
+             new one, and revoke this one when no client uses it"
         )));
     }
     tracing::info!(key = id, new = made.id(), overlap_seconds = overlap, "API key rotated");
