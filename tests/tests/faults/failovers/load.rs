@@ -14,6 +14,9 @@ pub(super) const FORM: &str = include_str!("../workflows/form_then_worker.yml");
 /// How long a client waits for an answer, and between two requests.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(40);
+/// How long the client of runs in memory waits between two of them: each stays, so they would slow every replica that copies
+/// the whole master.
+const PAUSE_IN_MEMORY: Duration = Duration::from_millis(250);
 
 /// What the clients were told.
 #[derive(Debug, Default)]
@@ -90,7 +93,7 @@ impl Submitter {
             if let Some(run) = self.send(request, &body).await.and_then(|answer| id(&answer)) {
                 self.note(|told| told.memory.push(run));
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(PAUSE_IN_MEMORY).await;
         }
     }
 

@@ -18,6 +18,8 @@ use super::QUICK;
 
 /// Runs that must be accepted between two fail-overs.
 const RUNS_BETWEEN: usize = 6;
+/// A line of progress comes after so many fail-overs.
+const PROGRESS_EVERY: usize = 10;
 /// The longest time for the runs to end.
 const ALL_END_WITHIN: Duration = Duration::from_secs(240);
 
@@ -69,6 +71,9 @@ async fn fails_over(form: &str) {
         })
         .await;
         *counts.entry(servers.fail_over(number).await).or_default() += 1;
+        if (number + 1) % PROGRESS_EVERY == 0 {
+            eprintln!("{form}: {} fail-overs, {} runs accepted as replicated", number + 1, load.accepted());
+        }
     }
     let told = load.end().await;
     let client = scheduler.client();
