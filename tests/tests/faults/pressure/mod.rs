@@ -13,6 +13,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::{QUICK, chat};
 
+mod streams;
 mod waiting;
 
 /// The short leases and these settings, with one shard.

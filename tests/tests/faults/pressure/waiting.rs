@@ -33,7 +33,7 @@ fn shipped() -> Vec<String> {
     words
 }
 
-async fn cluster(settings: &[(&str, &str)]) -> Cluster {
+pub(super) async fn cluster(settings: &[(&str, &str)]) -> Cluster {
     let words = shipped();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     Cluster::around(Redis::start_as(&words).await, settings, None)
@@ -49,7 +49,7 @@ fn paused(cluster: &Cluster) -> usize {
 }
 
 /// Begins so many runs and waits until all of them wait.
-async fn begin(cluster: &Cluster, client: &Client, runs: usize) -> Vec<String> {
+pub(super) async fn begin(cluster: &Cluster, client: &Client, runs: usize) -> Vec<String> {
     let before = paused(cluster);
     let letter = "Where is my parcel? It was to come three weeks ago, and I have heard nothing since. Please tell me \
                   when it comes, or give me my money back. Ada, order 4711";
