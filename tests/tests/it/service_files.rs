@@ -39,12 +39,18 @@ async fn send(app: &Client, parts: &[Part<'_>]) -> HttpResponse {
     app.send(request.body(form(parts))).await
 }
 
-/// Uploads a text for a user; returns the file as requests name it.
-pub(super) async fn uploaded(app: &Client, user: &str, name: &str) -> Json {
+/// Uploads a text for a user; returns the answer.
+pub(super) async fn upload(app: &Client, user: &str, name: &str) -> Json {
     let sent =
         send(app, &[("file", Some((name, Some("text/plain"))), TIDE), ("user", None, user.as_bytes())]).await;
     assert_eq!(sent.status, 201, "{}", sent.text);
-    json!({"type": "document", "transfer_method": "local_file", "upload_file_id": sent.body["id"]})
+    sent.body
+}
+
+/// Uploads a text for a user; returns the file as requests name it.
+pub(super) async fn uploaded(app: &Client, user: &str, name: &str) -> Json {
+    let file = upload(app, user, name).await;
+    json!({"type": "document", "transfer_method": "local_file", "upload_file_id": file["id"]})
 }
 
 pub(super) async fn fleet(more: &[(&str, &str)]) -> System {
