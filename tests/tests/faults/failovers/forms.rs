@@ -1,12 +1,14 @@
 //! The forms of Redis that fail over: replicas that an operator promotes, Sentinels, and a cluster.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidemill_tests::redis_cluster::RedisCluster;
 use tidemill_tests::replicas::{FailOver, Replicas};
 use tidemill_tests::sentinels::Sentinels;
 use tidemill_tests::wait::until;
 
+/// A fail-over that was begun is given up after five seconds, for example when the other masters have just voted.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(6);
 /// The longest time until the servers are in order again.
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 
@@ -99,10 +101,7 @@ async fn of_cluster(cluster: &mut RedisCluster, number: usize, is_planned: bool)
     })
     .await;
     if is_planned {
-        until("a replica to take over", SETTLES_WITHIN, async || {
-            cluster.try_ask::<()>(replica, &["CLUSTER", "FAILOVER"]).await
-        })
-        .await;
+        take_over(cluster, replica).await;
     } else {
         cluster.servers[old].kill();
     }
@@ -116,4 +115,18 @@ async fn of_cluster(cluster: &mut RedisCluster, number: usize, is_planned: bool)
     })
     .await;
     cluster.is_whole().await;
+}
+
+/// Lets a replica take over from its master. When the servers give it up, it is begun again.
+async fn take_over(cluster: &RedisCluster, replica: usize) {
+    let mut begun: Option<Instant> = None;
+    until("a replica to take over", SETTLES_WITHIN, async || {
+        if begun.is_none_or(|begun| begun.elapsed() > GIVEN_UP_AFTER) {
+            cluster.try_ask::<()>(replica, &["CLUSTER", "FAILOVER"]).await?;
+            begun = Some(Instant::now());
+        }
+        let info: String = cluster.try_ask(replica, &["INFO", "replication"]).await?;
+        if info.contains("role:master") { Ok(()) } else { Err(info) }
+    })
+    .await;
 }
