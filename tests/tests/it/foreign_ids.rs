@@ -46,7 +46,7 @@ fn of_chats() -> Vec<Operation> {
         operation(get(), "/messages/{message_id}/suggested", json!({}), Of::User, &[200, 400]),
         operation(post(), "/messages/{message_id}/feedbacks", json!({"rating": "like"}), Of::User, &[200]),
         operation(get(), "/conversations/{conversation_id}/variables", json!({}), Of::User, &[200]),
-        // It has no variables, so the owner is told that this one is unknown.
+        // The conversation has no variables, so its owner gets 404.
         operation(
             put(),
             "/conversations/{conversation_id}/variables/{variable_id}",
