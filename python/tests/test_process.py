@@ -15,7 +15,9 @@ import pytest
 from fleet import ROOT
 
 HEAD = """
-import os, sys, threading, time
+import os, signal, sys, threading, time
+# A shell that starts the tests in the background ignores this signal, and the child inherits that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path[:0] = [{src!r}, {tests!r}]
 from flows import chain, llm, ask, template
 from tidemill import Engine
