@@ -38,7 +38,7 @@ async fn open_all(address: &str, runs: &[String]) -> Vec<TcpStream> {
     stream::iter(runs).map(|run| open(address, run)).buffer_unordered(AT_ONCE).collect().await
 }
 
-/// Opens a stream for each of so many waiting runs. Returns the cluster with its streams, and the bytes of each.
+/// Opens a stream for each of so many waiting runs. Returns what each takes of the scheduler's memory, in bytes.
 async fn measured(streams: usize, bytes_max: f64) -> f64 {
     let cluster: Cluster = cluster(&[]).await;
     let scheduler = cluster.scheduler().await;
