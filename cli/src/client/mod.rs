@@ -235,13 +235,14 @@ impl Client {
     }
 
     /// Lists the newest runs: `{"data": […], "next": …}`.
-    pub(crate) async fn runs(&self, status: Option<&str>, limit: u32) -> Result<Json, ClientError> {
-        let status = status.map(|status| format!("&status={}", segment(status))).unwrap_or_default();
+    pub(crate) async fn runs(&self, filters: &[(&str, &str)], limit: u32) -> Result<Json, ClientError> {
+        let filters: String =
+            filters.iter().map(|(name, value)| format!("&{name}={}", segment(value))).collect();
         let mut left = limit;
         let mut before = String::new();
         let mut runs = Vec::new();
         loop {
-            let path = format!("/api/v1/runs?limit={}{status}{before}", left.min(RUNS_PAGE));
+            let path = format!("/api/v1/runs?limit={}{filters}{before}", left.min(RUNS_PAGE));
             let mut page = self.json(self.get(&path)).await?;
             let next = page["next"].take();
             if let Json::Array(more) = page["data"].take() {

@@ -17,6 +17,21 @@ pub(super) struct Arguments {
     /// Only runs with this status: scheduled, running, paused, succeeded, partial-succeeded, failed, stopped
     #[arg(long, value_parser = super::ps::status)]
     status: Option<String>,
+    /// Only runs of this app, by its id
+    #[arg(long, value_name = "ID")]
+    app: Option<String>,
+    /// Only runs of this user
+    #[arg(long)]
+    user: Option<String>,
+    /// Only runs whose error has this text, in upper or lower case
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+    /// Only runs created since: 30m, 12h or 7d ago, or a time such as 2026-01-31T08:00Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only runs created before: 30m, 12h or 7d ago, or a time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
     /// Number of runs at most; more than 100 are read page by page
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -40,12 +55,25 @@ pub(super) fn status(text: &str) -> Result<String, String> {
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     let client = arguments.scheduler.client()?;
-    let runs = client.runs(arguments.status.as_deref(), arguments.limit).await?;
+    let now = chrono::Utc::now().timestamp_millis() as f64 / 1000.0;
+    let (since, until) = (arguments.since.as_deref(), arguments.until.as_deref());
+    let (since, until) = (since.map(|text| moment(text, now)), until.map(|text| moment(text, now)));
+    let filters: Vec<(&str, &str)> = [
+        ("status", &arguments.status),
+        ("app", &arguments.app),
+        ("user", &arguments.user),
+        ("error", &arguments.error),
+        ("since", &since),
+        ("until", &until),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    .collect();
+    let runs = client.runs(&filters, arguments.limit).await?;
     if arguments.json {
         json::whole(&runs, console)?;
         return Ok(Exit::Succeeded);
     }
-    let now = chrono::Utc::now().timestamp_millis() as f64 / 1000.0;
     let runs = runs["data"].as_array().map(Vec::as_slice).unwrap_or_default();
     if runs.is_empty() {
         console.note("no runs");
@@ -53,6 +81,16 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
         console.text(render(runs, now))?;
     }
     Ok(Exit::Succeeded)
+}
+
+/// A time for the scheduler: `30m`, `12h` and `7d` are counted back from now, in seconds; the scheduler reads the rest.
+fn moment(text: &str, now: f64) -> String {
+    let seconds =
+        [("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)].into_iter().find_map(|(unit, seconds)| {
+            let count: u32 = text.strip_suffix(unit)?.parse().ok()?;
+            Some(f64::from(count) * seconds)
+        });
+    seconds.map_or_else(|| text.to_owned(), |seconds| (now - seconds).to_string())
 }
 
 fn render(runs: &[Json], now: f64) -> String {
@@ -75,6 +113,20 @@ fn render(runs: &[Json], now: f64) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn times_are_counted_back_from_now() {
+        for (text, expected) in [
+            ("90s", "910"),
+            ("5m", "700"),
+            ("0h", "1000"),
+            ("2026-01-31", "2026-01-31"),
+            ("m", "m"),
+            ("-5m", "-5m"),
+        ] {
+            assert_eq!(moment(text, 1000.0), expected, "{text}");
+        }
+    }
 
     #[test]
     fn runs_are_rows() {

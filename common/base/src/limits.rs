@@ -177,10 +177,7 @@ pub const FEEDBACKS_READ_MAX: usize = 500;
 pub const APP_VERSIONS_MAX: usize = 100;
 /// Most runs of each open status that are looked at to find one that uses a version.
 pub const VERSION_RUNS_LOOKED_MAX: usize = 10_000;
-/// Most runs of apps that a request looks at to fill a page of runs in which inner runs took places.
-pub const RUNS_LOOKED_MAX: usize = 2_000;
-/// Most runs that a request for the logs of an app looks at (`logs_scanned_max`). There is no index by app, because it
-/// would cost a write at each start of a run.
+/// Most runs that a request for a list of runs, or for the logs of an app, looks at (`logs_scanned_max`).
 pub const LOGS_SCANNED_MAX: usize = 10_000;
 /// Most users of apps that a scheduler remembers as noted.
 pub const END_USERS_KNOWN_MAX: usize = 10_000;

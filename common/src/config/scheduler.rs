@@ -95,7 +95,7 @@ pub struct SchedulerConfig {
     pub remote_files_ms: u64,
     /// Most files of a request whose servers are asked.
     pub remote_files_max: usize,
-    /// Most runs that a request for the logs of an app looks at.
+    /// Most runs that a request for a list of runs, or for the logs of an app, looks at.
     pub logs_scanned_max: usize,
     /// Most versions of an app that are kept to be pinned; 0: no limit. The current one, the one before it and those of open
     /// runs stay in any case.

@@ -29,7 +29,7 @@ use serde_json::Value as Json;
 use tidemill_base::hidden::without_value;
 
 /// The newest version that this process reads.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// From this version on, a node's end may be stored before its hooks have run. Runs and jobs that use it
 /// carry this version; all others carry version 1.
 pub(crate) const ENDS_ARE_KEPT: u32 = 2;
@@ -38,6 +38,9 @@ pub const SALTED_SEALS: u32 = 3;
 
 /// From this version of a namespace on, all processes notice when the number of shards is raised.
 pub const SHARDS_NOTICED: u32 = 4;
+
+/// From this version of a namespace on, each new run of an app is listed under the app.
+pub const RUNS_OF_APPS: u32 = 5;
 
 /// A stored text could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -28,6 +28,7 @@ mod served_file;
 pub mod sse;
 #[cfg(test)]
 pub(crate) mod tests;
+mod times;
 mod unread;
 pub(crate) mod upload_limits;
 mod uploads;
@@ -193,7 +194,7 @@ fn native_routes() -> Router<ApiState> {
         .route("/services/{id}", native::catalog::one(CatalogKind::Service))
         .route("/datasources", native::catalog::all(CatalogKind::Datasource))
         .route("/datasources/{id}", native::catalog::one(CatalogKind::Datasource))
-        .route("/runs", post(native::submit::submit).get(native::runs::list))
+        .route("/runs", post(native::submit::submit).get(native::run_list::list))
         .route("/runs/import", post(native::snapshot::import))
         .route("/runs/{id}", get(native::runs::show))
         .route("/runs/{id}/messages/{list}", get(native::messages::messages))

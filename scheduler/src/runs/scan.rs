@@ -1,9 +1,10 @@
-//! Looks at runs, newest first, in pieces: for lists that want few of them, because there is no index by app.
+//! Looks at runs, newest first, in pieces: for lists that want few of them.
 
 use std::collections::{HashMap, HashSet};
 
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{INNER_FIELD, ListRuns, Runs, StoreError};
 
 /// Runs that are read at once.
@@ -12,6 +13,7 @@ const PIECE: usize = 500;
 /// its own at most.
 const OTHERS: usize = 4;
 const CREATED_AT: &str = "created_at";
+const STATUS: &str = "status";
 /// The fields that a look reads of every run.
 const NEEDED: [&str; 3] = ["app", INNER_FIELD, CREATED_AT];
 
@@ -23,6 +25,9 @@ pub(crate) struct Scan {
     query: ListRuns,
     /// Only runs of this app are wanted.
     app: Option<String>,
+    /// The store lists only runs of this app. If it cannot yet, this look reads of other runs only whose they are.
+    is_by_app: bool,
+    is_begun: bool,
     names: Vec<&'static str>,
     /// Those of the last piece: the next one begins with runs of the same time.
     seen: HashSet<RunId>,
@@ -43,6 +48,8 @@ impl Scan {
         Self {
             query: ListRuns { limit: PIECE, ..query },
             app: None,
+            is_by_app: false,
+            is_begun: false,
             names,
             seen: HashSet::new(),
             budget,
@@ -50,9 +57,19 @@ impl Scan {
         }
     }
 
-    /// Reads all the fields only of runs of this app. Most runs may belong to others.
+    /// Begins with a piece of so many runs, two at least, since a piece begins with the last run of the one before. The
+    /// next ones are larger.
+    pub(crate) fn in_pieces_of(mut self, count: usize) -> Self {
+        self.query.limit = count.clamp(2, PIECE);
+        self
+    }
+
+    /// Looks only at runs of this app, or, while an earlier version is upgraded, reads the fields only of these.
     pub(crate) fn of_app(mut self, app: &str) -> Self {
         self.app = Some(app.to_owned());
+        if self.query.status.is_some() && !self.names.contains(&STATUS) {
+            self.names.push(STATUS);
+        }
         self
     }
 
@@ -72,12 +89,28 @@ impl Scan {
         if self.is_over || !self.budget.is_left() {
             return Ok(None);
         }
-        let listed = store.list_runs(&self.query).await?;
-        let fresh: Vec<RunId> = listed.iter().filter(|run| !self.seen.contains(*run)).copied().collect();
-        let fields = self.read(store, &fresh).await?;
+        if let Some(app) = &self.app
+            && !std::mem::replace(&mut self.is_begun, true)
+            && store.lists_runs_by_app(app, self.query.status).await?
+        {
+            self.is_by_app = true;
+            self.query.app = Some(app.clone());
+        }
+        let asked = self.query.limit;
+        let (listed, fresh, fields) = loop {
+            let listed = store.list_runs(&self.query).await?;
+            let fresh: Vec<RunId> = listed.iter().filter(|run| !self.seen.contains(*run)).copied().collect();
+            let fields = self.read(store, &fresh).await?;
+            let gone = self.take_off(store, &fresh, &fields).await?;
+            // With nothing but removed runs there is no time to go on from; the next ones come without them.
+            if gone == 0 || gone < fresh.len() || listed.len() < asked {
+                break (listed, fresh, fields);
+            }
+        };
         let time = |fields: &Fields| fields.get(CREATED_AT)?.parse().ok();
+        self.query.limit = (asked * 2).min(PIECE);
         match fields.iter().rev().find_map(time) {
-            Some(oldest) if listed.len() >= PIECE => {
+            Some(oldest) if listed.len() >= asked => {
                 // The next piece begins with the runs of the same time; those that were seen are passed over.
                 self.query.before = Some(just_after(Timestamp::from_micros(oldest)));
                 self.seen = listed.into_iter().collect();
@@ -86,14 +119,36 @@ impl Scan {
         }
         let found: Vec<(RunId, Fields)> = fresh.into_iter().zip(fields).collect();
         let budget = &mut self.budget;
-        Ok(Some(found.into_iter().take_while(|(_, fields)| budget.takes(fields)).collect()))
+        let looked_at = found.into_iter().take_while(|(_, fields)| budget.takes(fields));
+        // The list of an app has runs of every status.
+        let status = self.query.status.filter(|_| self.is_by_app).map(RunStatus::name);
+        let is_wanted =
+            |fields: &Fields| status.is_none_or(|status| fields.get(STATUS).is_some_and(|it| it == status));
+        Ok(Some(looked_at.filter(|(_, fields)| is_wanted(fields)).collect()))
     }
 }
 
 impl Scan {
+    /// Takes runs off the list of the app that no longer exist; returns their number. The sweep of an earlier version, or of a
+    /// run whose keys had expired, leaves them there.
+    async fn take_off(
+        &self,
+        store: &dyn Runs,
+        runs: &[RunId],
+        fields: &[Fields],
+    ) -> Result<usize, StoreError> {
+        let Some(app) = self.query.app.as_ref() else { return Ok(0) };
+        let gone = runs.iter().zip(fields).filter(|(_, fields)| fields.is_empty());
+        let gone: Vec<RunId> = gone.map(|(run, _)| *run).collect();
+        store.runs_gone(app, &gone).await?;
+        Ok(gone.len())
+    }
+
     async fn read(&self, store: &dyn Runs, runs: &[RunId]) -> Result<Vec<Fields>, StoreError> {
         let records = store.app_records();
-        let Some(app) = &self.app else { return records.fields_of_runs(runs, &self.names).await };
+        let Some(app) = self.app.as_ref().filter(|_| !self.is_by_app) else {
+            return records.fields_of_runs(runs, &self.names).await;
+        };
         let mut found = records.fields_of_runs(runs, &NEEDED).await?;
         let is_own = |fields: &Fields| fields.get("app").is_some_and(|of| of == app);
         let own: Vec<usize> = (0..found.len()).filter(|at| is_own(&found[*at])).collect();

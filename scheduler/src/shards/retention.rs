@@ -13,7 +13,7 @@ use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::files::{Files, FilesError};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::limits;
-use tidemill_common::store::{Shards, StoreError};
+use tidemill_common::store::{Indexed, Shards, StoreError};
 
 use crate::metrics as names;
 
@@ -54,13 +54,15 @@ pub struct Swept {
     pub evicted: usize,
     /// Removed runs whose files were removed.
     pub files: usize,
+    /// The result, if runs were listed by app.
+    pub indexed: Option<Indexed>,
     /// The pause before the next look.
     pub pause: Duration,
 }
 
 impl Default for Swept {
     fn default() -> Self {
-        Self { aged: 0, evicted: 0, files: 0, pause: QUIET }
+        Self { aged: 0, evicted: 0, files: 0, indexed: None, pause: QUIET }
     }
 }
 
@@ -105,7 +107,7 @@ impl Retention {
         let are_files_left = left.len() >= FILES_PIECE && removed > 0;
         let is_more = aged >= PIECE || evicted >= PIECE || timed >= BLOBS_PIECE;
         let is_more = is_more || early >= FILES_PIECE || are_files_left;
-        Ok(Swept { aged, evicted, files: removed, pause: if is_more { BUSY } else { QUIET } })
+        Ok(Swept { aged, evicted, files: removed, indexed: None, pause: if is_more { BUSY } else { QUIET } })
     }
 }
 

@@ -9,10 +9,10 @@ use super::contents::Contents;
 
 /// Keys that have no TTL, as docs/redis.md says: a key, or the beginning of one. `{n}` stands for any shard. Keys of
 /// runs that have not ended are missing here, because at the end every run has ended.
-const LIVES_ON: [&str; 28] = [
+const LIVES_ON: [&str; 30] = [
     "tm:meta",
     "tm:queues",
-    "tm:knowing:4",
+    "tm:knowing:5",
     "tm:schedulers",
     "tm:workers",
     "tm:apps",
@@ -28,6 +28,8 @@ const LIVES_ON: [&str; 28] = [
     "tm:{n}:dead",
     "tm:{n}:runs",
     "tm:{n}:runs:*",
+    "tm:{n}:runs_of_app:*",
+    "tm:{n}:runs_of_apps",
     "tm:{n}:ended",
     "tm:{n}:expired",
     "tm:{n}:files_early",

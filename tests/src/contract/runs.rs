@@ -83,6 +83,29 @@ fn all() -> ListRuns {
     ListRuns { limit: 100, ..ListRuns::default() }
 }
 
+pub(super) async fn a_kept_blob_stays_when_it_is_stored_again(s: Subject) -> Outcome {
+    let store = s.store();
+    // Long enough that it is stored in pieces.
+    let text = format!("\"{}\"", "x".repeat(2_500_000));
+    let kept = s.blob(&text).await?;
+    let waiting = s.blob("\"waiting\"").await?;
+    let new = NewRun { blobs: vec![(kept.clone(), text.len() as u64)], ..new_run(1) };
+    same("created", store.create_run(&new).await?, Created::Created)?;
+    // A request that a dying connection delivers late, or a worker that hands its result in again.
+    for (id, text) in [(&kept, text.as_str()), (&waiting, "\"waiting\"")] {
+        store.put_blob(SHARD, id, text).await?;
+    }
+    holds("it is whole", store.blob(SHARD, &kept).await?.as_deref() == Some(text.as_str()))?;
+    same("the other one", store.blob(SHARD, &waiting).await?, Some("\"waiting\"".to_string()))?;
+    let pending = Duration::from_secs(limits::BLOB_PENDING_SECONDS + 1);
+    if s.control.patience() >= pending {
+        s.control.advance(pending).await;
+        holds("it does not expire", store.blob(SHARD, &kept).await?.is_some())?;
+        same("the other one does", store.blob(SHARD, &waiting).await?, None)?;
+    }
+    Ok(())
+}
+
 pub(super) async fn runs_are_listed_newest_first(s: Subject) -> Outcome {
     let elsewhere = ShardId(1);
     for n in [2, 1, 4] {
@@ -111,6 +134,34 @@ pub(super) async fn runs_are_listed_newest_first(s: Subject) -> Outcome {
     same("of a shard", s.store().list_runs(&here).await?, of_shard)?;
     let nowhere = ListRuns { shards: Some(Vec::new()), ..all() };
     same("of none", s.store().list_runs(&nowhere).await?, Vec::new())
+}
+
+pub(super) async fn runs_of_an_app_are_listed_until_they_are_removed(s: Subject) -> Outcome {
+    let of = |n: u8, app: &str| {
+        let mut new = new_run(n);
+        new.fields.push(("app", app.to_string()));
+        new
+    };
+    for new in [of(1, "one"), of(2, "two"), new_run(3), of(4, "one")] {
+        for expected in [Created::Created, Created::Exists] {
+            same("creating a run", s.store().create_run(&new).await?, expected)?;
+        }
+    }
+    let store = s.store();
+    let by = |app: &str| ListRuns { app: Some(app.to_string()), ..all() };
+    same("of an app", store.list_runs(&by("one")).await?, vec![run_id(4), run_id(1)])?;
+    same("of another", store.list_runs(&by("two")).await?, vec![run_id(2)])?;
+    same("of an app without runs", store.list_runs(&by("three")).await?, vec![])?;
+    let early = ListRuns { before: Some(created_at(4)), ..by("one") };
+    same("before a time", store.list_runs(&early).await?, vec![run_id(1)])?;
+    let of_any_status = ListRuns { status: Some(RunStatus::Failed), ..by("one") };
+    same("of any status", store.list_runs(&of_any_status).await?, vec![run_id(4), run_id(1)])?;
+    let mut owning = s.own("a").await?;
+    let write = |from, to| super::fixtures::moved(1, from, to);
+    owning.write(vec![write(RunStatus::Scheduled, RunStatus::Running)]).await?;
+    owning.write(vec![super::fixtures::ended(1, created_at(9))]).await?;
+    same("swept", store.sweep(SHARD, owning.epoch(), created_at(10), 10).await?, 1)?;
+    same("without the removed one", store.list_runs(&by("one")).await?, vec![run_id(4)])
 }
 
 pub(super) async fn the_list_by_status_follows_the_commits(s: Subject) -> Outcome {

@@ -202,7 +202,7 @@ async fn an_unknown_parameter_of_our_own_api_is_refused_and_of_difys_passed_over
     let client = scheduler.client();
     for (path, part) in [
         ("/api/v1/runs?limt=1", "did you mean limit?"),
-        ("/api/v1/runs?app=x", "unknown parameter app"),
+        ("/api/v1/runs?page=2", "unknown parameter page"),
         ("/api/v1/triggers?limit=1", "has no parameters"),
     ] {
         let answer = client.get(path).await;

@@ -73,6 +73,7 @@ mod redis_page;
 mod refund;
 mod registered_calls;
 mod rolling;
+mod runs_by_app;
 mod runs_without_redis;
 mod scratch_folder;
 mod sealing;

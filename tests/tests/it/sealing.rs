@@ -64,7 +64,7 @@ async fn a_new_version_of_seals_is_used_only_when_no_older_process_runs() {
 
     redis.cli(&["ZREM", "tm:workers", "older"]);
     until("the version to be raised", LONG, async || match version(redis) {
-        v if v == "4" => Ok(()),
+        v if v == "5" => Ok(()),
         v => Err(v),
     })
     .await;
@@ -83,6 +83,6 @@ async fn a_new_namespace_seals_with_a_salted_key_from_the_beginning() {
     let cluster = Cluster::start(&KEY, None).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let (app, seal) = publish(&scheduler.client(), &cluster.redis, "first").await;
-    assert_eq!((seal.as_str(), version(&cluster.redis).as_str()), ("sealed:v2:", "4"));
+    assert_eq!((seal.as_str(), version(&cluster.redis).as_str()), ("sealed:v2:", "5"));
     runs(&scheduler.client(), &app).await;
 }

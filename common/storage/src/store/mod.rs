@@ -56,7 +56,7 @@ pub use paused::Paused;
 pub use runs::{
     Answered, App, CommandKey, Created, ListRuns, NewRun, Page, PauseAnswer, Reserved, RunCommand, Runs, Sent,
 };
-pub use shards::{Claim, Commit, CommitError, Due, FactReader, Memory, Owner, RawFact, Shards};
+pub use shards::{Claim, Commit, CommitError, Due, FactReader, Indexed, Memory, Owner, RawFact, Shards};
 pub use trigger::{
     DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
     shard_of,

@@ -48,6 +48,13 @@ pub struct NewRun {
     pub takes_messages: Option<String>,
 }
 
+impl NewRun {
+    /// Its app, if it has one.
+    pub fn app(&self) -> Option<&str> {
+        self.fields.iter().find_map(|(name, value)| (*name == "app").then_some(value.as_str()))
+    }
+}
+
 /// The result of a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
@@ -152,7 +159,7 @@ pub struct Page {
 /// The runs to list, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct ListRuns {
-    /// Only this status.
+    /// Only this status. With an `app` runs of every status are listed.
     pub status: Option<RunStatus>,
     /// Only those created before this time (exclusive).
     pub before: Option<Timestamp>,
@@ -160,6 +167,8 @@ pub struct ListRuns {
     pub since: Option<Timestamp>,
     /// Only those on these shards; `None` for all.
     pub shards: Option<Vec<ShardId>>,
+    /// Only those of this app. Ask [`Runs::lists_runs_by_app`] first.
+    pub app: Option<String>,
     /// At most so many.
     pub limit: usize,
 }
@@ -231,6 +240,11 @@ pub trait Runs: Send + Sync {
     async fn runtime(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError>;
     /// Run ids, newest first.
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError>;
+    /// Returns true when the runs of an app are best found in its own list. That is not so while a namespace of an earlier
+    /// version is upgraded, and when fewer runs of all apps have the status.
+    async fn lists_runs_by_app(&self, app: &str, status: Option<RunStatus>) -> Result<bool, StoreError>;
+    /// Takes runs off the list of an app that were listed there and no longer exist.
+    async fn runs_gone(&self, app: &str, gone: &[RunId]) -> Result<(), StoreError>;
     /// Appends a command's fact to the inbox unless the run has ended; once per key.
     async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError>;
     /// Fields of a run's pauses hash: `<pause id>` and its JSON, `<pause id>:answer` and its answer's.
@@ -315,7 +329,7 @@ pub trait Runs: Send + Sync {
     async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError>;
     /// The JSON text of a blob.
     async fn blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError>;
-    /// Stores a blob that expires unless a fact or run accepts it.
+    /// Stores a blob that expires unless a fact or run accepts it. May be repeated with the same text, which is never empty.
     async fn put_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError>;
     /// Registers an app or a new version of it, the changes of its triggers, and the hash of an API key: all
     /// of it or nothing.

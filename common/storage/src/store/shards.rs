@@ -138,6 +138,17 @@ pub struct Due {
     pub next: Option<Timestamp>,
 }
 
+/// The result of [`Shards::index_runs`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Indexed {
+    /// More runs are left: call it again.
+    More,
+    /// Nothing is to be done now: call it again some time later.
+    Later,
+    /// All runs are listed.
+    All,
+}
+
 /// The store as the owners of shards use it.
 #[async_trait]
 pub trait Shards: Send + Sync {
@@ -216,6 +227,15 @@ pub trait Shards: Send + Sync {
         ended_before: Timestamp,
         count: usize,
     ) -> Result<usize, StoreError>;
+    /// Lists about `count` runs of an earlier version under their apps. Call it only if the version of the namespace is at
+    /// least [`tidemill_wire::RUNS_OF_APPS`].
+    async fn index_runs(
+        &self,
+        shard: ShardId,
+        epoch: u64,
+        now: Timestamp,
+        count: usize,
+    ) -> Result<Indexed, StoreError>;
     /// Settles at most `count` notes of files that came with a request, of those that were made up to a time: the files of
     /// a run that does not exist are listed by [`Self::files_left`] then. Returns the number of settled notes.
     async fn settle_early_files(

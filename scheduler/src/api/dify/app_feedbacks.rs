@@ -6,11 +6,12 @@ use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::store::{App, Feedback, Page};
 
-use super::{PAGE, number_in, times};
+use super::{PAGE, number_in};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::Params;
+use crate::api::times;
 use crate::runs::ids::{end_user_uuid, feedback_uuid};
 
 /// The most ratings in a page, as on Dify.

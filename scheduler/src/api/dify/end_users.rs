@@ -6,11 +6,11 @@ use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
-use super::times;
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::IdInPath;
+use crate::api::times;
 use crate::runs::ids::{end_user_uuid, tenant_uuid};
 
 /// Dify's name of the way on which these users come.

@@ -1,6 +1,5 @@
-//! `GET /v1/workflows/logs`: the runs of the app, newest first. There is no index of runs by app, so a request looks at
-//! the newest runs of all apps within its times and status, at most `scheduler.logs_scanned_max`, besides those of no app;
-//! older ones are found with `created_at__before`.
+//! `GET /v1/workflows/logs`: the runs of the app, newest first. A request looks at the newest runs of the app within its
+//! times, at most `scheduler.logs_scanned_max`; older ones are found with `created_at__before`.
 
 use std::collections::HashMap;
 
@@ -16,11 +15,12 @@ use tidemill_common::store::{App, ListRuns, REMOVED_FIELD};
 use tidemill_common::value::JsonMap;
 
 use super::end_users::short;
-use super::{check_mode, given, limit_in, number_in, times};
+use super::{check_mode, given, limit_in, number_in};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::Params;
+use crate::api::times;
 use crate::runs::ids::log_uuid;
 use crate::runs::record::{RunRecord, whole_seconds};
 use crate::runs::scan::{Scan, just_after};

@@ -30,7 +30,6 @@ mod spoken;
 pub mod stop;
 mod stream;
 pub mod suggested;
-mod times;
 mod user_conversation;
 pub mod variables;
 mod versions;

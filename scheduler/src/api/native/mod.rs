@@ -18,6 +18,7 @@ pub mod pauses;
 mod profiles_named;
 pub mod rotate;
 mod row_values;
+pub mod run_list;
 pub mod runs;
 pub mod shards;
 pub mod snapshot;

@@ -20,7 +20,7 @@ const READ: [(&str, &[&str]); 15] = [
     ("/library/{id}", &["force"]),
     ("/profiles/{id}", &["force"]),
     ("/providers/{id}", &["force"]),
-    ("/runs", &["before", "limit", "status"]),
+    ("/runs", &["app", "before", "error", "limit", "since", "status", "until", "user"]),
     ("/runs/{id}", &["values"]),
     ("/runs/{id}/events", &["after", "dialect", "follow"]),
     ("/runs/{id}/history", &["errors", "from", "limit", "view"]),
@@ -71,8 +71,10 @@ mod tests {
             ("/runs", vec!["limt"], Some("unknown parameter limt; did you mean limit?")),
             (
                 "/runs",
-                vec!["limit", "foo", "app"],
-                Some("unknown parameter app; this route has before, limit, status"),
+                vec!["limit", "page"],
+                Some(
+                    "unknown parameter page; this route has app, before, error, limit, since, status, until, user",
+                ),
             ),
             ("/triggers", vec!["limit"], Some("unknown parameter limit; this route has no parameters")),
         ] {

@@ -1,4 +1,4 @@
-//! `GET /api/v1/runs` and `GET /api/v1/runs/{id}`.
+//! `GET /api/v1/runs/{id}`, and the fields that it shares with lists of runs.
 
 use axum::Json as JsonBody;
 use axum::extract::State;
@@ -6,11 +6,9 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::{Delivery, FramePath, RunId};
-use tidemill_common::limits;
 use tidemill_common::machine::state::cost::Cost;
-use tidemill_common::machine::state::run::{NodeState, NodeStatus, RunState, RunStatus};
+use tidemill_common::machine::state::run::{NodeState, NodeStatus, RunState};
 use tidemill_common::machine::state::warnings::Noted;
-use tidemill_common::store::{INNER_FIELD, ListRuns};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
 
@@ -20,88 +18,7 @@ use crate::api::native::{messages, pauses, row_values, spending};
 use crate::api::request::{IdInPath, Params};
 use crate::runs::record::{RunRecord, seconds};
 use crate::runs::render::Renderer;
-use crate::runs::scan::Scan;
 use crate::runs::waiting::{self, Waits};
-
-const LIST_DEFAULT: usize = 20;
-const LIST_MAX: usize = 100;
-
-/// Lists runs, newest first, without those that Tidemill does for itself. `next` is the `before` of the following page.
-///
-/// # Errors
-/// 400 for invalid parameters.
-pub async fn list(State(state): State<ApiState>, params: Params) -> Result<JsonBody<Json>, ApiError> {
-    let query = query(&params)?;
-    let (wanted, mut runs, mut last) = (query.limit, Vec::new(), None);
-    let ids = state.store.list_runs(&query).await?;
-    let mut is_more = ids.len() >= wanted;
-    for id in ids {
-        // A run may be removed between the two reads.
-        let Some(fields) = state.store.run_fields(id).await? else { continue };
-        let run = RunRecord::read(id, &fields)?;
-        last = Some(run.created_at);
-        runs.extend(run.inner.is_none().then_some(run));
-    }
-    if is_more && runs.len() < wanted && last.is_some() {
-        is_more = fill(&state, ListRuns { before: last, ..query }, &mut runs, &mut last).await?;
-    }
-    let next = last.filter(|_| is_more).map(|last| last.micros().to_string());
-    let data: Vec<Json> = runs.iter().map(|run| Json::Object(summary(run))).collect();
-    Ok(JsonBody(json!({"data": data, "next": next})))
-}
-
-/// Fills a page in which inner runs took places. Returns true when there may be more runs after `last`, the last one that
-/// was looked at.
-async fn fill(
-    state: &ApiState,
-    query: ListRuns,
-    runs: &mut Vec<RunRecord>,
-    last: &mut Option<Timestamp>,
-) -> Result<bool, ApiError> {
-    let wanted = query.limit;
-    let mut scan = Scan::new(query, &[INNER_FIELD], limits::RUNS_LOOKED_MAX);
-    while let Some(piece) = scan.next(&*state.store).await? {
-        for (id, fields) in piece {
-            if runs.len() >= wanted {
-                return Ok(true);
-            }
-            let created_at = fields.get("created_at").and_then(|at| at.parse().ok());
-            *last = created_at.map(Timestamp::from_micros).or(*last);
-            if fields.contains_key(INNER_FIELD) {
-                continue;
-            }
-            let Some(fields) = state.store.run_fields(id).await? else { continue };
-            runs.push(RunRecord::read(id, &fields)?);
-        }
-    }
-    Ok(!scan.has_seen_all())
-}
-
-fn query(params: &Params) -> Result<ListRuns, ApiError> {
-    let wrong = |name: &str, expected: String| ApiError::invalid_param(format!("{name} must be {expected}"));
-    let status = match params.get("status") {
-        None => None,
-        Some(name) => Some(RunStatus::from_name(name).ok_or_else(|| {
-            wrong("status", format!("one of {}", RunStatus::ALL.map(RunStatus::name).join(", ")))
-        })?),
-    };
-    let limit = match params.get("limit") {
-        None => LIST_DEFAULT,
-        Some(text) => text
-            .parse()
-            .ok()
-            .filter(|n| (1..=LIST_MAX).contains(n))
-            .ok_or_else(|| wrong("limit", format!("1 to {LIST_MAX}")))?,
-    };
-    let before = match params.get("before") {
-        None => None,
-        Some(text) => {
-            let micros = text.parse().map_err(|_| wrong("before", "the next of an earlier page".into()))?;
-            Some(Timestamp::from_micros(micros))
-        }
-    };
-    Ok(ListRuns { status, before, limit, ..ListRuns::default() })
-}
 
 /// Shows a run with its nodes; with `values=true` the rows of nodes have inputs and outputs.
 ///
@@ -205,7 +122,7 @@ async fn calls(state: &ApiState, caller: RunId) -> Result<(Vec<Json>, u64), ApiE
 }
 
 /// Fields that list and detail share. Counts are null before the run has ended.
-fn summary(run: &RunRecord) -> JsonMap {
+pub(super) fn summary(run: &RunRecord) -> JsonMap {
     let shown = json!({
         "id": run.id.to_string(),
         "workflow": run.workflow,

@@ -295,6 +295,12 @@ impl Runs for FakeStore {
         let is_wanted = |(at, _): &(Timestamp, RunId)| query.before.is_none_or(|before| *at < before);
         Ok(newest.into_iter().rev().filter(is_wanted).map(|(_, id)| id).take(query.limit).collect())
     }
+    async fn lists_runs_by_app(&self, _: &str, _: Option<RunStatus>) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+    async fn runs_gone(&self, _: &str, _: &[RunId]) -> Result<(), StoreError> {
+        Ok(())
+    }
     async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError> {
         let mut inner = self.lock();
         let Some(fields) = inner.fields.get(&run) else { return Ok(Sent::NotFound) };

@@ -125,8 +125,17 @@ impl Budgets {
             let mut before: Option<Timestamp> = None;
             loop {
                 let (status, shards) = (Some(status), Some(shards.to_vec()));
-                let runs =
-                    self.store.list_runs(&ListRuns { status, before, since, shards, limit: PAGE }).await?;
+                let runs = self
+                    .store
+                    .list_runs(&ListRuns {
+                        status,
+                        before,
+                        since,
+                        shards,
+                        limit: PAGE,
+                        ..ListRuns::default()
+                    })
+                    .await?;
                 let (is_full, earlier) = (runs.len() >= PAGE, before);
                 let fields = runs.iter().map(|run| self.store.run_fields(*run));
                 let fields = futures_util::future::try_join_all(fields).await?;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::ids::RunId;
-use tidemill_common::store::StoreError;
+use tidemill_common::store::{Indexed, StoreError};
+use tidemill_common::wire::RUNS_OF_APPS;
 use tokio::time::Instant;
 
 use crate::metrics as names;
@@ -16,11 +17,16 @@ use crate::shards::shard_loop::{Committing, ShardLoop};
 
 /// Applied facts after which the inbox is trimmed.
 const TRIM_EVERY: usize = 1000;
+/// The most runs that are listed by app in one task.
+const LISTED_AT_ONCE: usize = 200;
+/// The pause after runs could not be listed, or have to be listed later.
+const INDEX_PAUSE: Duration = Duration::from_secs(30);
 /// Time after which fewer facts are trimmed too: until then they count towards the limit of the inbox.
 const TRIM_PAUSE: Duration = Duration::from_secs(5);
 
 impl ShardLoop<'_> {
-    /// Starts the next background task if none runs: trimming, sweeping, or looking for lost jobs.
+    /// Starts the next background task if none runs: trimming, sweeping, looking for lost jobs, or listing runs of an earlier
+    /// version by app.
     pub(super) fn start_housekeeping(&mut self) {
         if self.housekeeping.is_some() {
             return;
@@ -56,6 +62,15 @@ impl ShardLoop<'_> {
                 pass.run(&*store, &workflows, shard, found).await?;
                 Ok(Swept::default())
             }));
+        } else if self.index_at.is_some_and(|at| at <= Instant::now())
+            && self.context.namespace.known().is_some_and(|meta| meta.version >= RUNS_OF_APPS)
+        {
+            let now = self.now();
+            self.index_at = Some(Instant::now() + INDEX_PAUSE);
+            self.housekeeping = Some(Box::pin(async move {
+                let indexed = store.index_runs(shard, epoch, now, LISTED_AT_ONCE).await?;
+                Ok(Swept { indexed: Some(indexed), ..Swept::default() })
+            }));
         }
     }
 
@@ -64,6 +79,11 @@ impl ShardLoop<'_> {
             Ok(swept) => {
                 metrics::counter!(names::SWEPT.name).increment(swept.aged as u64);
                 metrics::counter!(names::EVICTED.name).increment(swept.evicted as u64);
+                match swept.indexed {
+                    Some(Indexed::More) => self.index_at = Some(Instant::now()),
+                    Some(Indexed::All) => self.index_at = None,
+                    Some(Indexed::Later) | None => {}
+                }
                 self.sweep_at = self.sweep_at.min(Instant::now() + swept.pause);
             }
             // The main loop notices when the store is down; here it only means a delay.

@@ -143,6 +143,8 @@ struct ShardLoop<'a> {
     housekeeping: Option<BoxFuture<'static, Result<Swept, StoreError>>>,
     /// The time of the next search for runs to remove.
     sweep_at: Instant,
+    /// The time of the next look at runs of earlier versions, to list them by app; `None` when all are listed.
+    index_at: Option<Instant>,
     counts: Counts,
 }
 
@@ -191,6 +193,7 @@ impl<'a> ShardLoop<'a> {
             repair: Repair::new(context.repair_every, context.found.clone()),
             housekeeping: None,
             sweep_at: Instant::now(),
+            index_at: Some(Instant::now()),
             counts: Counts::default(),
             context,
         })

@@ -162,7 +162,7 @@ async fn questions_are_stored_in_full_while_an_older_process_lives() {
     assert_eq!(cluster.redis.cli(&["HGET", "tm:meta", "v"]), "3");
     cluster.redis.cli(&["ZREM", "tm:workers", "w-older"]);
     until("the version to be raised", LONG, async || match cluster.redis.cli(&["HGET", "tm:meta", "v"]) {
-        version if version == "4" => Ok(()),
+        version if version == "5" => Ok(()),
         other => Err(other),
     })
     .await;

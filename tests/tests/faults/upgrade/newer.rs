@@ -26,14 +26,14 @@ async fn until_held_up(worker: &Worker, message: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_of_a_newer_version_is_refused_with_both_versions() {
     let cluster = Cluster::start(&[], None).await;
-    cluster.redis.cli(&["HSET", "tm:meta", "v", "5", "shards", "1", "shards_first", "1"]);
+    cluster.redis.cli(&["HSET", "tm:meta", "v", "6", "shards", "1", "shards_first", "1"]);
     for program in ["tidemill-scheduler", "tidemill-worker"] {
         let mut process = cluster.spawn("refused", cluster.command(program));
         let end = process.ended(LONG).await;
         let said = process.log_text();
         assert_eq!(end.code(), Some(3), "{said}");
         let last = said.lines().last().unwrap_or_default();
-        for part in ["tm:meta", "version 5", "version 4", "upgrade"] {
+        for part in ["tm:meta", "version 6", "version 5", "upgrade"] {
             assert!(last.contains(part), "{program} names {part:?}: {said}");
         }
     }
@@ -48,7 +48,7 @@ async fn a_scheduler_releases_its_shards_when_a_newer_version_begins_to_write() 
     let run = client.start(&chat(), &[]).await;
     client.follow(&run, None).await.until_text("all").await;
 
-    cluster.redis.cli(&["HSET", "tm:meta", "v", "5"]);
+    cluster.redis.cli(&["HSET", "tm:meta", "v", "6"]);
     until("the shard to be released", LONG, async || match owner(&cluster.redis).await {
         None => Ok(()),
         Some(owner) => Err(owner),
@@ -56,7 +56,7 @@ async fn a_scheduler_releases_its_shards_when_a_newer_version_begins_to_write() 
     .await;
     let ready = client.get("/readyz").await;
     assert_eq!(ready.status, 503, "{}", ready.text);
-    assert!(ready.text.contains("version 5"), "{}", ready.text);
+    assert!(ready.text.contains("version 6"), "{}", ready.text);
     assert_eq!(cluster.redis.cli(&["ZCARD", "tm:schedulers"]), "0", "no scheduler is announced");
     assert_eq!(client.run(&run).await["status"], "running", "the run is unchanged");
 
@@ -75,7 +75,7 @@ async fn a_run_of_a_newer_version_is_not_changed() {
     first.process.kill();
     // As if the dead scheduler had been newer than the next one.
     let key = format!("tm:{{0}}:run:{run}");
-    cluster.redis.cli(&["HSET", &key, "v", "5"]);
+    cluster.redis.cli(&["HSET", &key, "v", "6"]);
     let before = cluster.redis.cli(&["HGETALL", &key]);
 
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
@@ -85,7 +85,7 @@ async fn a_run_of_a_newer_version_is_not_changed() {
     })
     .await;
     let said = scheduler.process.log_text();
-    assert!(said.contains("is written in version 5") && !said.contains("panicked"), "{said}");
+    assert!(said.contains("is written in version 6") && !said.contains("panicked"), "{said}");
     assert_eq!(cluster.redis.cli(&["HGETALL", &key]), before);
     assert_eq!(cluster.redis.cli(&["XLEN", "tm:{0}:dead"]), "0");
 

@@ -20,6 +20,7 @@ use crate::store::{
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_base::limits;
+use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::conversation::CONVERSATION_MESSAGES;
 use tidemill_wire::entry::EventEntry;
 use tidemill_wire::state::AtRest;
@@ -177,16 +178,25 @@ impl Runs for MemoryStore {
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
         let space = self.inner.lock();
         let wanted = |id: &RunId, run: &Run| {
-            query.status.is_none_or(|status| run.status() == Some(status))
+            (query.app.is_some() || query.status.is_none_or(|status| run.status() == Some(status)))
                 && query.before.is_none_or(|before| run.created_at < before)
                 && query.since.is_none_or(|since| run.created_at >= since)
                 && query.shards.as_ref().is_none_or(|shards| shards.contains(&id.shard()))
+                && query.app.as_ref().is_none_or(|app| run.fields.get("app") == Some(app))
         };
         let runs = space.shards.values().flat_map(|shard| &shard.runs);
         let mut found: Vec<(Timestamp, RunId)> =
             runs.filter(|(id, run)| wanted(id, run)).map(|(id, run)| (run.created_at, *id)).collect();
         found.sort_by(|a, b| b.cmp(a));
         Ok(found.into_iter().take(query.limit).map(|(_, id)| id).collect())
+    }
+
+    async fn lists_runs_by_app(&self, _: &str, _: Option<RunStatus>) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    async fn runs_gone(&self, _: &str, _: &[RunId]) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError> {

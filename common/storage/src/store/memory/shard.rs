@@ -209,7 +209,11 @@ impl Shard {
     pub(super) fn put_blob(&mut self, id: &BlobId, text: &str, now: Timestamp) {
         let pending = std::time::Duration::from_secs(limits::BLOB_PENDING_SECONDS);
         self.blobs.retain(|_, blob| blob.until.is_none_or(|until| until > now));
-        self.blobs.insert(id.clone(), Blob { text: text.to_string(), until: Some(now.plus(pending)) });
+        let until = now.plus(pending);
+        // A value never changes under its name, and one that is kept stays so.
+        if self.blobs.get(id).is_none_or(|known| known.until.is_some_and(|known| known < until)) {
+            self.blobs.insert(id.clone(), Blob { text: text.to_string(), until: Some(until) });
+        }
     }
 
     pub(super) fn has_blobs(&self, blobs: &[(BlobId, u64)], now: Timestamp) -> bool {

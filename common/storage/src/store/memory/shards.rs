@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::{Inner, MemoryStore, announce, commit, wait_for_items};
 use crate::store::{
-    Claim, Commit, CommitError, Due, FactReader, Hint, Memory, Owner, RawFact, Shards, StoreError,
+    Claim, Commit, CommitError, Due, FactReader, Hint, Indexed, Memory, Owner, RawFact, Shards, StoreError,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, RunId, ShardId};
@@ -253,6 +253,11 @@ impl Shards for MemoryStore {
         due.truncate(count);
         due.iter().for_each(|(_, id)| keys.remove_run(*id));
         Ok(due.len())
+    }
+
+    async fn index_runs(&self, _: ShardId, _: u64, _: Timestamp, _: usize) -> Result<Indexed, StoreError> {
+        // It has no namespaces of an earlier version.
+        Ok(Indexed::All)
     }
 
     async fn settle_early_files(

@@ -8,12 +8,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, WeakShared};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, FromRedisValue};
+use redis::{Cmd, FromRedisValue, Script};
 
 use super::connection::Connector;
 use super::connection::servers::{Lane, Node};
 use crate::store::StoreError;
 use bb8_redis::bb8;
+use tidemill_base::limits;
 
 /// The way of large values: the pool of connections to one server, or where the server of a key may change, in a cluster or
 /// with Sentinels, the shared connections for them.
@@ -62,6 +63,25 @@ impl BlobWay<'_> {
     }
 }
 
+impl BlobWay<'_> {
+    /// Loads a script at the server of a key.
+    async fn load(&mut self, doing: &'static str, key: &str, script: &Script) -> Result<(), StoreError> {
+        match self {
+            Self::Pooled(connection) => {
+                let server = connection.server.clone();
+                let loading = script.prepare_invoke();
+                let loaded = server.while_master(loading.load_async(&mut connection.connection)).await;
+                loaded.map(drop).map_err(|error| connection.connector.error(doing, &error))
+            }
+            Self::Shared(connector) => connector.load(doing, key, script).await,
+        }
+    }
+}
+
+fn is_unknown_script(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unexpected { reason, .. } if reason.contains("NOSCRIPT"))
+}
+
 type Loading = BoxFuture<'static, Result<Option<Arc<String>>, StoreError>>;
 
 /// The values that are being loaded, by key. A value never changes under its key, so a caller that wants one that another
@@ -103,6 +123,43 @@ impl Loads {
     fn locked(&self) -> MutexGuard<'_, HashMap<String, WeakShared<Loading>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Stores a value that nothing has accepted yet. It may be repeated at any time, also after the value was accepted.
+///
+/// # Errors
+/// Errors of the server, or it lacks the beginning of the value.
+pub(super) async fn store(lane: &BlobLane, script: &Script, key: &str, text: &str) -> Result<(), StoreError> {
+    const DOING: &str = "storing a large value";
+    // A value of many megabytes in one command would block the server.
+    const PIECE: usize = 1024 * 1024;
+    let mut connection = lane.connection(DOING).await?;
+    let mut position = 0;
+    for piece in text.as_bytes().chunks(PIECE) {
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(script.get_hash())
+            .arg(1)
+            .arg(key)
+            .arg(position)
+            .arg(piece)
+            .arg(limits::BLOB_PENDING_SECONDS);
+        let answer: String = match connection.ask(DOING, &call).await {
+            Err(error) if is_unknown_script(&error) => {
+                connection.load(DOING, key, script).await?;
+                connection.ask(DOING, &call).await?
+            }
+            answer => answer?,
+        };
+        if answer == "KEPT" {
+            return Ok(());
+        }
+        position += piece.len();
+        if answer.parse::<usize>().is_ok_and(|there| there < position) {
+            let reason = format!("{answer} bytes are there where {position} were sent; it is sent again");
+            return Err(StoreError::Refused { doing: DOING, reason });
+        }
+    }
+    Ok(())
 }
 
 /// Opens the connections of the pool.

@@ -382,6 +382,14 @@ impl Keys {
     pub fn runs_of(&self, shard: ShardId, status: RunStatus) -> String {
         self.tagged(shard, &["}:runs:", status.name()])
     }
+    /// zset: runs of one app by creation (us); `None` without an app
+    pub fn runs_of_app(&self, shard: ShardId, app: Option<&str>) -> Option<String> {
+        Some(self.tagged(shard, &["}:runs_of_app:", app?]))
+    }
+    /// string: progress of the list of runs by app over older runs: a creation time (us), or `all`
+    pub fn runs_of_apps(&self, shard: ShardId) -> String {
+        self.shard(shard, "runs_of_apps")
+    }
     /// zset: ended runs by their end (us)
     pub fn ended(&self, shard: ShardId) -> String {
         self.shard(shard, "ended")

@@ -32,6 +32,7 @@ mod listing;
 mod messages;
 mod pauses;
 mod runs;
+mod runs_of_app;
 mod shard_readers;
 mod shards;
 mod suspects;
@@ -43,6 +44,7 @@ mod uploads;
 mod page;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bb8_redis::bb8;
@@ -112,6 +114,8 @@ pub struct RedisStore {
     /// The memory use of each server, by its address, and when it was read.
     memory: Mutex<HashMap<Arc<str>, (std::time::Instant, Memory)>>,
     waiters: Waiters,
+    /// All runs are listed by app.
+    is_listed_by_app: AtomicBool,
 }
 
 impl RedisStore {
@@ -156,6 +160,7 @@ impl RedisStore {
             noted_queues: Mutex::default(),
             memory: Mutex::default(),
             waiters: Waiters::default(),
+            is_listed_by_app: AtomicBool::new(false),
         }))
     }
 
@@ -191,29 +196,8 @@ impl RedisStore {
     }
 
     async fn set_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
-        const DOING: &str = "storing a large value";
-        const PIECE: usize = 1024 * 1024;
         let key = self.keys.blob(shard, id);
-        let lane = self.blob_lane();
-        let mut connection = lane.connection(DOING).await?;
-        let mut pieces = text.as_bytes().chunks(PIECE);
-        let mut first = redis::cmd("SET");
-        first.arg(&key).arg(pieces.next().unwrap_or_default()).arg("EX").arg(limits::BLOB_PENDING_SECONDS);
-        connection.ask::<()>(DOING, &first).await?;
-        // A value of many megabytes in one command would block the server.
-        let mut stored = text.len().min(PIECE);
-        for piece in pieces {
-            let mut more = redis::cmd("APPEND");
-            more.arg(&key).arg(piece);
-            stored += piece.len();
-            let length: usize = connection.ask(DOING, &more).await?;
-            // Another server that took over in between may lack the beginning.
-            if length != stored {
-                let reason = format!("{length} bytes are there where {stored} were sent; it is sent again");
-                return Err(StoreError::Refused { doing: DOING, reason });
-            }
-        }
-        Ok(())
+        blobs::store(&self.blob_lane(), &self.scripts.store_blob, &key, text).await
     }
 
     fn blob_lane(&self) -> BlobLane {

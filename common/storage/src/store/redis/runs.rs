@@ -196,9 +196,10 @@ impl Runs for RedisStore {
             return Ok(Vec::new());
         }
         for shard in shards {
-            let key = match query.status {
-                Some(status) => self.keys.runs_of(shard, status),
-                None => self.keys.runs(shard),
+            let key = match (self.keys.runs_of_app(shard, query.app.as_deref()), query.status) {
+                (Some(of_app), _) => of_app,
+                (None, Some(status)) => self.keys.runs_of(shard, status),
+                (None, None) => self.keys.runs(shard),
             };
             pipe.cmd("ZREVRANGEBYSCORE").arg(key).arg(&before).arg(&since).arg("WITHSCORES");
             pipe.arg("LIMIT").arg(0).arg(query.limit);
@@ -209,6 +210,14 @@ impl Runs for RedisStore {
         runs.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
         runs.truncate(query.limit);
         Ok(runs.into_iter().map(|(_, id)| id).collect())
+    }
+
+    async fn lists_runs_by_app(&self, app: &str, status: Option<RunStatus>) -> Result<bool, StoreError> {
+        self.lists_by_app(app, status).await
+    }
+
+    async fn runs_gone(&self, app: &str, gone: &[RunId]) -> Result<(), StoreError> {
+        self.take_off_app(app, gone).await
     }
 
     async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError> {
@@ -592,6 +601,7 @@ impl RedisStore {
             keys.blobs(new.id),
             if new.called.is_some() { keys.calling(shard) } else { keys.schedules(shard) },
             keys.files(shard),
+            keys.runs_of_app(shard, new.app()).unwrap_or_else(|| keys.runs(shard)),
         ];
         script_keys.extend(new.queues.iter().map(|queue| keys.jobs(shard, queue)));
         script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));

@@ -13,7 +13,7 @@ use super::commit::RedisOwner;
 use super::connection::{Arg, Connector, args};
 use crate::store::redis::connection::replies::{Entry, entry, take, text, unexpected};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries};
-use crate::store::{Claim, Due, FactReader, Memory, Owner, RawFact, Shards, StoreError};
+use crate::store::{Claim, Due, FactReader, Indexed, Memory, Owner, RawFact, Shards, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::crash::{self, CrashPoint};
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -305,6 +305,16 @@ impl Shards for RedisStore {
         Ok(swept)
     }
 
+    async fn index_runs(
+        &self,
+        shard: ShardId,
+        epoch: u64,
+        now: Timestamp,
+        count: usize,
+    ) -> Result<Indexed, StoreError> {
+        self.index_some_runs(shard, epoch, now, count).await
+    }
+
     async fn settle_early_files(
         &self,
         shard: ShardId,
@@ -476,9 +486,9 @@ impl RedisStore {
     async fn sweep_run(&self, run: RunId, epoch: u64) -> Result<bool, StoreError> {
         let (k, shard) = (&self.keys, run.shard());
         let mut head = redis::cmd("HMGET");
-        head.arg(k.run(run)).arg("version").arg("status").arg(OBJECTS_FIELD);
-        let (version, status, messages): (Option<String>, Option<String>, Option<String>) =
-            self.connector.ask("reading a run to remove", &head).await?;
+        head.arg(k.run(run)).arg("version").arg("status").arg(OBJECTS_FIELD).arg("app");
+        let known: [Option<String>; 4] = self.connector.ask("reading a run to remove", &head).await?;
+        let [version, status, messages, app] = known;
         let hash = version.unwrap_or_default();
         let mut cursor = "0".to_string();
         let messages = messages.unwrap_or_default();
@@ -504,6 +514,7 @@ impl RedisStore {
             keys.extend(k.all_of(run));
             keys.extend([k.journal(run), k.ledger(run), k.calls(run)]);
             keys.extend([k.files(shard), k.files_left(shard)]);
+            keys.push(k.runs_of_app(shard, app.as_deref()).unwrap_or_else(|| k.runs(shard)));
             keys.extend(if last { &messages[..] } else { &[] }.iter().cloned());
             keys.extend(names.iter().map(|name| k.blob(shard, name)));
             let mut list =

@@ -261,20 +261,32 @@ impl Connector {
             if let Some(answer) = self.ask_line(doing, request, known).await? {
                 return Ok(answer);
             }
-            match &self.servers {
-                Servers::One(one) => {
-                    let node = one.node().await?;
-                    let mut connection = one.noted(node.shared(Lane::Short).await)?;
-                    let script = script.prepare_invoke();
-                    let loading = script.load_async(&mut connection);
-                    one.noted(node.answer(Lane::Short, doing, loading).await)?;
-                }
-                Servers::Cluster(cluster) => {
-                    cluster.load_for(doing, slot_of_request(request), script).await?;
-                }
-            }
+            self.load_for(doing, slot_of_request(request), script).await?;
         }
         self.ask_line(doing, request, |replies| read(replies.checked()?)).await
+    }
+
+    /// Loads a script at the server of a key.
+    pub(super) async fn load(
+        &self,
+        doing: &'static str,
+        key: &str,
+        script: &Script,
+    ) -> Result<(), StoreError> {
+        self.load_for(doing, slot_of(key.as_bytes()), script).await
+    }
+
+    async fn load_for(&self, doing: &'static str, slot: u16, script: &Script) -> Result<(), StoreError> {
+        match &self.servers {
+            Servers::One(one) => {
+                let node = one.node().await?;
+                let mut connection = one.noted(node.shared(Lane::Short).await)?;
+                let script = script.prepare_invoke();
+                let loading = script.load_async(&mut connection);
+                one.noted(node.answer(Lane::Short, doing, loading).await).map(drop)
+            }
+            Servers::Cluster(cluster) => cluster.load_for(doing, slot, script).await,
+        }
     }
 
     /// Sends a command over the shared connection of its server.

@@ -3,8 +3,9 @@
 -- still due. For a sub-workflow run it also removes the order, and creates the run only while the order waits.
 -- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8 schedules,
 --          or orders of sub-workflow runs
---          9 runs with files   10… queues it uses, then its blobs; last, when it takes the
---          messages of its conversation: the conversation, its messages, those of the run, the run's state
+--          9 runs with files   10 runs of its app, or runs again when it has none   11… queues it uses, then its
+--          blobs; last, when it takes the messages of its conversation: the conversation, its messages, those of the
+--          run, the run's state
 -- ARGV     1 limit of the inbox   2 run id   3 created at, us   4 graph hash   5 graph document, or empty when the
 --          shard has it   6 start fact   7 its kind   8 limit of a queue   9 number of queues   10 number of fields
 --          11 trigger that fires it, or member of the orders, or empty   12 its score   13 the next one, or empty
@@ -30,8 +31,8 @@ end
 if call('XLEN', K[2]) >= tonumber(A[1]) then return 'BUSY' end
 local takes = A[14] == 'messages' or A[14] == 'both'
 local last_blob = takes and #K - 4 or #K
-local first = 10 + tonumber(A[9])
-for i = 10, first - 1 do
+local first = 11 + tonumber(A[9])
+for i = 11, first - 1 do
   if call('XLEN', K[i]) >= tonumber(A[8]) then return 'QUEUE' end
 end
 if A[5] == '' and call('EXISTS', K[5]) == 0 then return 'NOGRAPH' end
@@ -51,6 +52,7 @@ if A[5] ~= '' then call('SET', K[5], A[5], 'NX') end
 call('HINCRBY', K[6], A[4], 1)
 call('ZADD', K[3], A[3], A[2])
 call('ZADD', K[4], A[3], A[2])
+if K[10] ~= K[3] then call('ZADD', K[10], A[3], A[2]) end
 for i = first, last_blob do
   local at = last + 1 + (i - first) * 2
   call('PERSIST', K[i])

@@ -50,6 +50,8 @@ fn replica(name: &str, value: &str) -> Option<(String, u64)> {
 pub(super) struct Promotable {
     /// Their addresses as the master has them, and for how long each has been away.
     pub(super) listed: Vec<(String, Duration)>,
+    /// The address of the master itself. Sentinels list it as a replica until they have finished its promotion.
+    pub(super) leader: String,
     /// Replicas that are never promoted.
     pub(super) never: HashSet<String>,
     /// There are at least so many. A cluster may have other addresses for them than the master.
@@ -82,7 +84,9 @@ impl Seen {
             self.replicas.clear();
         }
         self.at_least = promotable.at_least;
-        for (place, since) in promotable.listed.into_iter().filter(|(_, since)| *since <= away) {
+        let leader = promotable.leader;
+        let listed = promotable.listed.into_iter();
+        for (place, since) in listed.filter(|(place, since)| *place != leader && *since <= away) {
             let Some(seen) = now.checked_sub(since) else { continue };
             let known = self.replicas.entry(place).or_insert(seen);
             *known = seen.max(*known);
@@ -191,6 +195,20 @@ mod tests {
         let later = start + Duration::from_secs(11);
         assert_eq!(seen.note(later, &now, listed(&[("two", 5), ("three", 31)]), AWAY), ["three"]);
         assert_eq!((seen.needed(), seen.behind(&now, 5)), (2, 1));
+    }
+
+    #[test]
+    fn a_new_master_that_sentinels_still_list_as_a_replica_is_not_waited_for() {
+        let (mut seen, start) = (Seen::default(), Instant::now());
+        let now = said("b", &[("three", 9)]);
+        let promotable = Promotable { leader: "two".into(), ..listed(&[("two", 0), ("three", 0)]) };
+        assert!(seen.note(start, &now, promotable, AWAY).is_empty());
+        assert_eq!((seen.needed(), seen.behind(&now, 5)), (1, 0));
+        // The Sentinels have finished, and the old master is back.
+        let both = said("b", &[("one", 9), ("three", 9)]);
+        let promotable = Promotable { leader: "two".into(), ..listed(&[("one", 0), ("three", 0)]) };
+        assert!(seen.note(start + AWAY * 2, &both, promotable, AWAY).is_empty());
+        assert_eq!((seen.needed(), seen.behind(&both, 5)), (2, 0));
     }
 
     #[test]

@@ -250,7 +250,7 @@ impl Waiter {
 
     /// The replicas that may be promoted, as the Sentinels or the cluster say.
     fn promotable(&self, node: &Node) -> Promotable {
-        let mut promotable = Promotable::default();
+        let mut promotable = Promotable { leader: node.address().to_string(), ..Promotable::default() };
         if let Some(cluster) = self.connector.cluster() {
             promotable.at_least = cluster.replicas_of(node.address());
         }

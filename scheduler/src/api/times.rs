@@ -1,4 +1,4 @@
-//! Times as Dify's service API reads and writes them: ISO 8601, without a zone in UTC.
+//! Times in ISO 8601, in the forms in which Dify's service API reads and writes them; without a zone in UTC.
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime};
 use tidemill_common::clock::Timestamp;
@@ -8,7 +8,7 @@ const WITHOUT_ZONE: [&str; 4] =
     ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"];
 
 /// Reads a time: with a zone, without one (UTC), or only a date.
-pub(super) fn read(text: &str) -> Option<Timestamp> {
+pub(crate) fn read(text: &str) -> Option<Timestamp> {
     if let Ok(at) = DateTime::parse_from_rfc3339(text) {
         return Some(Timestamp::from_micros(at.timestamp_micros()));
     }
@@ -18,12 +18,12 @@ pub(super) fn read(text: &str) -> Option<Timestamp> {
 }
 
 /// A time in whole seconds with `Z`.
-pub(super) fn iso(at: Timestamp) -> String {
+pub(crate) fn iso(at: Timestamp) -> String {
     written(at, "%Y-%m-%dT%H:%M:%SZ")
 }
 
 /// A time as Dify names a published version by it.
-pub(super) fn as_version(at: Timestamp) -> String {
+pub(crate) fn as_version(at: Timestamp) -> String {
     written(at, "%Y-%m-%d %H:%M:%S%.6f")
 }
 
