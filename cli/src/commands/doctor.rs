@@ -126,6 +126,16 @@ const fn word(severity: Severity) -> &'static str {
 fn render(diagnosis: &Diagnosis, address: &str) -> String {
     let Diagnosis { server, fleet, findings } = diagnosis;
     let mut shown = format!("Redis {} at {address}\n", server.version).replace("Redis  at", "Redis at");
+    // The address of Sentinels or of a cluster does not name the master.
+    let is_told_apart = address.split_once("://").is_some_and(|(scheme, _)| scheme.contains('+'));
+    for (master, replicas) in server.masters.iter().filter(|_| is_told_apart) {
+        let replicas = match replicas {
+            0 => "no replica".into(),
+            1 => "1 replica".into(),
+            replicas => format!("{replicas} replicas"),
+        };
+        shown.push_str(&format!("master: {master}, {replicas}\n"));
+    }
     if let Some(memory) = server.memory {
         let max = memory.max.map_or("no maxmemory".into(), |max| format!("maxmemory {}", text::size(max)));
         shown.push_str(&format!("memory: {} used, {max}\n", text::size(memory.used)));
@@ -164,9 +174,12 @@ fn as_json(diagnosis: &Diagnosis) -> Json {
     let of = |severity| -> Vec<&str> {
         findings.iter().filter(|found| found.severity == severity).map(|found| found.text.as_str()).collect()
     };
+    let master = |(address, replicas): &(String, u64)| json!({"address": address, "replicas": replicas});
+    let masters: Vec<Json> = server.masters.iter().map(master).collect();
     let memory = server.memory.map(|memory| json!({"used": memory.used, "max": memory.max}));
     let mut found = json!({
         "redis": server.version,
+        "masters": masters,
         "memory": memory,
         "errors": of(Severity::Error),
         "warnings": of(Severity::Warning),
@@ -216,6 +229,7 @@ mod tests {
         let server = ServerReport {
             version: "7.0.15".into(),
             memory: Some(Memory { used: 2048, max: Some(1 << 30) }),
+            masters: vec![("10.0.0.2:6379".into(), 2), ("10.0.0.3:6379".into(), 0)],
             ..ServerReport::default()
         };
         let queues = vec![queue("default", 0, 1, 2), queue("default", 1, 3, 0), queue("gpu", 0, 0, 1)];
@@ -225,7 +239,13 @@ mod tests {
              queue default: 4 waiting, 2 with workers\nqueue gpu: 0 waiting, 1 with workers\n";
         let mut diagnosis = Diagnosis { server, fleet, findings };
         assert_eq!(render(&diagnosis, "redis://r"), format!("{head}error: mend x\nhint: look\n"));
+        let watched = render(&diagnosis, "redis+sentinel://s/m");
+        assert!(
+            watched.contains("\nmaster: 10.0.0.2:6379, 2 replicas\nmaster: 10.0.0.3:6379, no replica\n"),
+            "{watched}"
+        );
         let shown = as_json(&diagnosis);
+        assert_eq!(shown["masters"][0], json!({"address": "10.0.0.2:6379", "replicas": 2}));
         assert_eq!((&shown["errors"], &shown["hints"]), (&json!(["mend x"]), &json!(["look"])));
         assert_eq!(shown["queues"][0], json!({"queue": "default", "waiting": 4, "held": 2}));
         diagnosis.findings.remove(0);

@@ -149,6 +149,8 @@ pub struct ServerReport {
     pub hints: Vec<String>,
     /// The memory use, if the server shows it.
     pub memory: Option<Memory>,
+    /// The masters, with the number of their connected replicas.
+    pub masters: Vec<(String, u64)>,
 }
 
 /// The namespace's own settings.

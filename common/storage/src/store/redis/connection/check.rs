@@ -100,6 +100,7 @@ fn together(mut reports: Vec<(Arc<str>, ServerReport)>) -> ServerReport {
             |says: Vec<String>| says.into_iter().map(|says| format!("{address}: {says}")).collect::<Vec<_>>();
         whole.warnings.extend(named(report.warnings));
         whole.hints.extend(named(report.hints));
+        whole.masters.extend(report.masters);
         if whole.version.is_empty() || older(&report.version, &whole.version) {
             whole.version = report.version;
         }
@@ -247,7 +248,9 @@ fn judge(info: &str, settings: &HashMap<String, String>, address: &str) -> Resul
     let says = |risks: Vec<&Risk>| risks.into_iter().map(|risk| risk.says.to_string()).collect::<Vec<_>>();
     let is_old_log =
         has_log && seen.number("aof_rewrites") == Some(0) && seen.number("aof_base_size") > Some(0);
-    let mut report = ServerReport { version, warnings: says(warnings), hints: says(hints), memory: None };
+    let masters = vec![(address.to_owned(), seen.number("connected_slaves").unwrap_or(0))];
+    let mut report =
+        ServerReport { version, warnings: says(warnings), hints: says(hints), memory: None, masters };
     report.hints.extend(is_old_log.then(|| LOG_BEGUN_FROM.to_string()));
     server_state::judge(&seen, &mut report);
     Ok(report)
@@ -284,12 +287,14 @@ mod tests {
             warnings: vec![says.into()],
             hints: vec![],
             memory: Some(Memory { used, max: Some(100) }),
+            masters: vec![("a".into(), used)],
         };
         let whole = together(vec![
             ("a:1".into(), of(1, "7.10.0", "one")),
             ("b:2".into(), of(9, "7.2.0", "two")),
             ("c:3".into(), of(5, "8.0.0", "three")),
         ]);
+        assert_eq!(whole.masters.len(), 3);
         assert_eq!(whole.warnings, ["a:1: one", "b:2: two", "c:3: three"]);
         assert_eq!((whole.version.as_str(), whole.memory.unwrap().used), ("7.2.0", 9));
         assert_eq!(together(vec![("a:1".into(), of(1, "7.0.0", "one"))]).warnings, ["one"]);

@@ -85,12 +85,26 @@ fn replicas(seen: &Seen<'_>, report: &mut ServerReport) {
              start replicas, or lower min-replicas-to-write"
         ));
     }
-    if replicas > 0 && wanted == 0 {
+    if replicas > 1 && wanted == 0 {
         report.warnings.push(format!(
-            "Redis has {} and min-replicas-to-write is 0: a fail-over loses the steps that the old master still \
-             acknowledges; set `min-replicas-to-write 1` on all of them, with at least two replicas",
-            if replicas == 1 { "a replica".into() } else { format!("{replicas} replicas") }
+            "Redis has {replicas} replicas and min-replicas-to-write is 0: a fail-over loses the steps that the old master \
+             still acknowledges; set `min-replicas-to-write 1` on all of them"
         ));
+    }
+    // With one replica that setting would stop all writes after a fail-over.
+    if replicas == 1 && wanted == 0 {
+        report.hints.push(
+            "Redis has one replica: a fail-over loses the steps that the old master still acknowledges; add a second \
+             replica, and set `min-replicas-to-write 1` on all of them"
+                .into(),
+        );
+    }
+    if replicas == 0 && seen.field("redis_mode") == "cluster" {
+        report.warnings.push(
+            "the master has no replica that is connected: when it dies, its shards stand still until it is back; start its \
+             replica, or add one"
+                .into(),
+        );
     }
     if replicas == 1 && wanted == 1 {
         report.hints.push(
@@ -180,7 +194,7 @@ mod tests {
         for (replicas, wanted, good, warning, hint) in [
             ("0", Some("0"), None, None, None),
             ("0", None, None, None, None),
-            ("1", Some("0"), None, Some("a replica and min-replicas-to-write is 0"), None),
+            ("1", Some("0"), None, None, Some("set `min-replicas-to-write 1`")),
             ("2", None, None, Some("2 replicas and min-replicas-to-write is 0"), None),
             ("1", Some("1"), Some("1"), None, Some("add a second replica")),
             ("1", None, Some("1"), None, Some("add a second replica")),
@@ -198,6 +212,16 @@ mod tests {
             assert_eq!(report.hints.len(), usize::from(hint.is_some()), "{case}");
             assert!(report.warnings.iter().all(|text| text.contains(warning.unwrap_or(""))), "{case}");
             assert!(report.hints.iter().all(|text| text.contains(hint.unwrap_or(""))), "{case}");
+        }
+    }
+
+    #[test]
+    fn a_master_of_a_cluster_without_a_replica_is_reported() {
+        for (mode, replicas, is_risk) in
+            [("cluster", "0", true), ("cluster", "1", false), ("standalone", "0", false)]
+        {
+            let report = report_of(&[("redis_mode", mode), ("connected_slaves", replicas)], &[]);
+            assert_eq!(report.warnings.len(), usize::from(is_risk), "{mode} {replicas}: {report:?}");
         }
     }
 
