@@ -149,7 +149,7 @@ pub struct ServerReport {
     pub hints: Vec<String>,
     /// The memory use, if the server shows it.
     pub memory: Option<Memory>,
-    /// The masters, with the number of their connected replicas.
+    /// The masters that Sentinels or a cluster name, with the number of their connected replicas.
     pub masters: Vec<(String, u64)>,
 }
 

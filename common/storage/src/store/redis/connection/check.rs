@@ -38,6 +38,9 @@ pub(in crate::store::redis) async fn check_servers(store: &RedisStore) -> Result
         reports.push((server.address().clone(), check_server(store, server).await?));
     }
     let mut report = together(reports);
+    if !store.connector.may_move() {
+        report.masters.clear();
+    }
     if store.connector.sentinels().is_some() {
         judge_sentinels(&silent, sentinels, &mut report);
     }
