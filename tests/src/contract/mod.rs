@@ -104,6 +104,7 @@ cases! {
         a_kept_blob_stays_when_it_is_stored_again,
         runs_are_listed_newest_first,
         runs_of_an_app_are_listed_until_they_are_removed,
+        older_runs_are_listed_by_app_and_the_newest_once_more_later,
         the_list_by_status_follows_the_commits,
         an_app_is_found_by_its_id_and_its_key,
         an_idempotency_key_is_reserved_once,

@@ -7,7 +7,7 @@ use super::{Outcome, Subject, holds, same};
 use tidemill_common::ids::{BlobId, EntryId, ShardId};
 use tidemill_common::limits;
 use tidemill_common::machine::state::run::RunStatus;
-use tidemill_common::store::{App, Created, KeyGrant, ListRuns, NewRun, Reserved, TriggerChanges};
+use tidemill_common::store::{App, Created, Indexed, KeyGrant, ListRuns, NewRun, Reserved, TriggerChanges};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::fact::kind;
 
@@ -162,6 +162,34 @@ pub(super) async fn runs_of_an_app_are_listed_until_they_are_removed(s: Subject)
     owning.write(vec![super::fixtures::ended(1, created_at(9))]).await?;
     same("swept", store.sweep(SHARD, owning.epoch(), created_at(10), 10).await?, 1)?;
     same("without the removed one", store.list_runs(&by("one")).await?, vec![run_id(4)])
+}
+
+pub(super) async fn older_runs_are_listed_by_app_and_the_newest_once_more_later(s: Subject) -> Outcome {
+    for n in 1..=3 {
+        let mut new = new_run(n);
+        new.fields.push(("app", "one".to_string()));
+        same("creating a run", s.store().create_run(&new).await?, Created::Created)?;
+    }
+    let (store, owning) = (s.store(), s.own("a").await?);
+    let index = async |now| store.index_runs(SHARD, owning.epoch(), now, 2).await;
+    let now = store.time().await?;
+    let mut indexed = index(now).await?;
+    for _ in 0..3 {
+        // A store without runs of earlier versions has nothing to do.
+        holds("a piece is a part", indexed == Indexed::More || indexed == Indexed::All)?;
+        if indexed == Indexed::All {
+            break;
+        }
+        indexed = index(now).await?;
+        if indexed == Indexed::Later {
+            same("it is too early", index(now).await?, Indexed::Later)?;
+            indexed = index(now.plus(Duration::from_secs(3600))).await?;
+        }
+    }
+    same("all", indexed, Indexed::All)?;
+    same("and it stays so", index(now).await?, Indexed::All)?;
+    let by_app = ListRuns { app: Some("one".to_string()), ..all() };
+    same("each is listed once", store.list_runs(&by_app).await?, vec![run_id(3), run_id(2), run_id(1)])
 }
 
 pub(super) async fn the_list_by_status_follows_the_commits(s: Subject) -> Outcome {

@@ -121,7 +121,7 @@ async fn a_replica_and_a_cluster_node_are_named_as_such_by_doctor_and_by_every_p
             assert!(process.log_text().contains(part), "{}", process.tail());
         }
     }
-    finds(&cluster, "warnings", "has a replica and min-replicas-to-write is 0").await;
+    finds(&cluster, "hints", "one replica: a fail-over loses the steps").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
