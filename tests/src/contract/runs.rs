@@ -170,8 +170,8 @@ pub(super) async fn older_runs_are_listed_by_app_and_the_newest_once_more_later(
         new.fields.push(("app", "one".to_string()));
         same("creating a run", s.store().create_run(&new).await?, Created::Created)?;
     }
-    let (store, owning) = (s.store(), s.own("a").await?);
-    let index = async |now| store.index_runs(SHARD, owning.epoch(), now, 2).await;
+    let (store, epoch) = (s.store(), s.own("a").await?.epoch());
+    let index = async |now| store.index_runs(SHARD, epoch, now, 2).await;
     let now = store.time().await?;
     let mut indexed = index(now).await?;
     for _ in 0..3 {
