@@ -14,6 +14,7 @@ pub enum Kind {
     Checkbox,
     Select,
     DynamicSelect,
+    DynamicTreeSelect,
     File,
     Files,
     Model,
@@ -26,7 +27,7 @@ pub enum Kind {
 }
 
 /// The kinds with all their spellings.
-const KINDS: [(&str, Kind); 21] = [
+const KINDS: [(&str, Kind); 22] = [
     ("string", Kind::Text),
     ("text-input", Kind::Text),
     ("secret-input", Kind::Secret),
@@ -38,6 +39,7 @@ const KINDS: [(&str, Kind); 21] = [
     ("checkbox", Kind::Checkbox),
     ("select", Kind::Select),
     ("dynamic-select", Kind::DynamicSelect),
+    ("dynamic-tree-select", Kind::DynamicTreeSelect),
     ("file", Kind::File),
     ("files", Kind::Files),
     ("system-files", Kind::Files),
