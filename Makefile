@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test programs unit system faults-tests conformance-both conformance-python conformance-python-llm campaign-short lint plain-words one-build python-env python-tests python-lint wheel wheel-test fix check deep deny pure \
+.PHONY: help setup build run test programs unit system faults-tests conformance-both conformance-python conformance-python-llm campaign-short lint plain-words one-build python-env python-tests plugins-test python-lint wheel wheel-test fix check deep deny pure \
 	conformance conformance-cluster conformance-cluster-short campaign-cluster campaign-cluster-short faults failovers campaign clients clients-short recovery pressure sim plan fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
@@ -90,6 +90,10 @@ python-tests: python-env ## Run the tests of the Python package, its documentati
 	@$(CARGO) build --quiet --workspace --bins --lib --locked
 	@python=$$(sh scripts/python-env.sh) && cd python && "$$python" -m pytest --quiet $(PYTEST)
 
+# Makes an environment with the SDK of Dify's plugins, which takes about half a minute the first time.
+plugins-test: ## Run the tests of plugins over Dify's SDK (PLUGINS_WHEELS=a folder of wheels, PLUGINS_PYTHON=an interpreter)
+	@PLUGINS_CACHE=$${PLUGINS_CACHE:-$${TMPDIR:-/tmp}/tidemill-plugins-test} $(CARGO) test --quiet -p tidemill-plugins --locked --test real
+
 # Two short rounds; in one of them the log of Redis is cut. `make faults` runs a longer campaign.
 campaign-short:
 	@SEED=2 ROUNDS=2 ROUND_SECONDS=15 $(MAKE) --no-print-directory campaign
@@ -136,6 +140,7 @@ deep: setup pure fuzz-check deny ## Run the slow checks: the pure crates alone, 
 	$(MAKE) --no-print-directory clients
 	$(MAKE) --no-print-directory conformance-python
 	$(MAKE) --no-print-directory wheel-test
+	$(MAKE) --no-print-directory plugins-test
 	$(CARGO) test --workspace --locked --test sandbox -- --ignored
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} $(MAKE) --no-print-directory fuzz
 	$(MAKE) --no-print-directory bench-check

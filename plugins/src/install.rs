@@ -79,23 +79,26 @@ pub async fn install(
         return Err(InstallError::Requirement { id, text: found.text.clone(), reason });
     }
     let interpreter = choose(&package, settings).await?;
+    let cache = absolute(&settings.cache)?;
     for folder in ["packages", "environments"] {
-        create(&settings.cache.join(folder))?;
+        create(&cache.join(folder))?;
     }
-    let folder = settings.cache.join("packages").join(&package.hash);
+    let folder = cache.join("packages").join(&package.hash);
     if !folder.is_dir() {
         let _alone = alone(&folder, settings, say).await?;
         if !folder.is_dir() {
             unpack(package.clone(), folder.clone()).await?;
         }
     }
-    let environment = environment(&package, &interpreter, settings, say).await?;
-    Ok(Installed { package, folder, environment, interpreter })
+    let environment = environment(&package, &interpreter, &cache, settings, say).await?;
+    // The files are in the folder now, so they need no memory any more.
+    Ok(Installed { package: Arc::new(package.without_files()), folder, environment, interpreter })
 }
 
 async fn environment(
     package: &Package,
     interpreter: &Interpreter,
+    cache: &Path,
     settings: &Settings,
     say: &(dyn Fn(String) + Sync),
 ) -> Result<PathBuf, InstallError> {
@@ -109,7 +112,7 @@ async fn environment(
         &interpreter.kind(),
         &interpreter.executable().display().to_string(),
     ]);
-    let path = settings.cache.join("environments").join(key);
+    let path = cache.join("environments").join(key);
     if path.is_dir() {
         return Ok(path);
     }
@@ -117,13 +120,14 @@ async fn environment(
     if path.is_dir() {
         return Ok(path);
     }
+    let wheels = settings.wheels.as_deref().map(absolute).transpose()?;
     say(format!("installing what {} requires, for Python {}", package.id(), interpreter.release()));
     let wanted = Wanted {
         interpreter,
         requirements: &requirements,
         constraints: &constraints,
         index_url: &settings.index_url,
-        wheels: settings.wheels.as_deref(),
+        wheels: wheels.as_deref(),
         timeout: settings.install_timeout,
         bytes_max: settings.environment_bytes_max,
     };
@@ -138,6 +142,11 @@ fn key(parts: &[&str]) -> String {
         hash.update(part);
     }
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A path that also programs in other folders understand.
+fn absolute(path: &Path) -> Result<PathBuf, InstallError> {
+    std::path::absolute(path).map_err(|error| InstallError::File { path: path.into(), error })
 }
 
 /// The interpreter for a package.
@@ -155,7 +164,7 @@ async fn choose(package: &Package, settings: &Settings) -> Result<Interpreter, I
     let mut words: Vec<String> =
         found.iter().map(|interpreter| format!("Python {}", interpreter.release())).collect();
     words.dedup();
-    words.extend(reasons);
+    words.extend(reasons.iter().filter_map(|reason| reason.lines().next()).map(String::from));
     let found = if words.is_empty() { "none".into() } else { words.join("; ") };
     Err(InstallError::Python { id: package.id(), needed, reason, found })
 }

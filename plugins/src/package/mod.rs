@@ -118,6 +118,20 @@ impl Package {
         Ok(Self { manifest, providers, python, signature, problems, files, hash })
     }
 
+    /// What is known of the package, without its files.
+    #[must_use]
+    pub fn without_files(&self) -> Self {
+        Self {
+            manifest: self.manifest.clone(),
+            providers: self.providers.clone(),
+            python: self.python.clone(),
+            signature: self.signature,
+            problems: self.problems.clone(),
+            files: Files::default(),
+            hash: self.hash.clone(),
+        }
+    }
+
     /// The id as Dify writes it: `author/name:version`.
     pub fn id(&self) -> String {
         let Manifest { author, name, version, .. } = &self.manifest;

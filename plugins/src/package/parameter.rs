@@ -1,6 +1,7 @@
 //! Parameters of tools and strategies, and the fields of credentials: the same form in all files.
 
 use serde_json::Value as Json;
+use tidemill_common::value::pyrepr;
 
 use super::spot::Spot;
 
@@ -27,7 +28,7 @@ pub enum Kind {
 }
 
 /// The kinds with all their spellings.
-const KINDS: [(&str, Kind); 22] = [
+const KINDS: [(&str, Kind); 23] = [
     ("string", Kind::Text),
     ("text-input", Kind::Text),
     ("secret-input", Kind::Secret),
@@ -38,6 +39,7 @@ const KINDS: [(&str, Kind); 22] = [
     ("switch", Kind::Boolean),
     ("checkbox", Kind::Checkbox),
     ("select", Kind::Select),
+    ("radio", Kind::Select),
     ("dynamic-select", Kind::DynamicSelect),
     ("dynamic-tree-select", Kind::DynamicTreeSelect),
     ("file", Kind::File),
@@ -100,7 +102,7 @@ pub(super) fn list(owner: &Spot<'_>) -> Vec<Parameter> {
     for spot in owner.list("parameters") {
         let Some(parameter) = one(&spot, None) else { continue };
         if read.iter().any(|known| known.name == parameter.name) {
-            spot.error(format!("the parameter {:?} occurs twice", parameter.name));
+            spot.warn(format!("the parameter {:?} occurs twice; the first is used", parameter.name));
         } else {
             read.push(parameter);
         }
@@ -145,8 +147,9 @@ fn one(spot: &Spot<'_>, name: Option<&str>) -> Option<Parameter> {
     };
     let number = |key: &str| spot.get(key).and_then(|spot| spot.value.as_f64());
     let option = |option: Spot<'_>| match option.value {
-        Json::Object(_) => option.maybe_text("value"),
-        _ => option.text(),
+        Json::Object(_) => option.get("value").map(|value| pyrepr::str_of(value.value).into_owned()),
+        // Dify makes texts of them as Python does: `True`.
+        other => Some(pyrepr::str_of(other).into_owned()),
     };
     Some(Parameter {
         name,

@@ -167,6 +167,9 @@ fn requirement(text: &str, line: Option<usize>) -> Option<Requirement> {
     if text.starts_with('-') {
         return unusual("an option of pip");
     }
+    if text.chars().any(char::is_control) {
+        return unusual("more than one line");
+    }
     if text.contains("${") || text.ends_with('\\') {
         return unusual("a variable, or a line that goes on");
     }
@@ -245,6 +248,8 @@ mod tests {
             ("a==${SECRET}", "", true),
             ("a==1 --config-settings=x=y", "", true),
             ("a[b", "", true),
+            ("a>=1\n--index-url https://evil.example/", "", true),
+            ("a>=1\t--hash=x", "", true),
         ] {
             let read = requirement(text, None).unwrap();
             assert_eq!((read.name.as_str(), read.unusual.is_some()), (name, is_unusual), "{text}");

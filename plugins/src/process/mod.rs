@@ -276,12 +276,14 @@ async fn keep(
         let _ = tokio::time::timeout(shared.limits.stop_grace, reading).await;
     }
     shared.close_input();
-    shared.fail_all(&reason);
     if !is_expected {
         tracing::warn!(plugin = shared.plugin, reason, "a plugin's process ended");
     }
-    drop(belongings);
-    shared.stage.send_replace(Stage::Ended { reason, is_expected });
+    // Its folder may have many files.
+    let _ = tokio::task::spawn_blocking(move || drop(belongings)).await;
+    // Sessions fail after the process counts as ended, so that their clients cannot find a place in it again.
+    shared.stage.send_replace(Stage::Ended { reason: reason.clone(), is_expected });
+    shared.fail_all(&reason);
 }
 
 /// The reason to end a process now, and whether that is expected.

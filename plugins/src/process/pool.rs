@@ -136,7 +136,7 @@ impl Plugins {
             })
         };
         let mut runners = lock(&self.runners);
-        // A runner that is used only here has no session, and its processes have ended by their idle time.
+        // A runner that is used only here begins no session.
         runners.retain(|_, runner| Arc::strong_count(runner) > 1 || !runner.is_empty());
         let key = (installed.package.hash.clone(), owner.to_owned());
         runners.entry(key).or_insert_with(new).clone()
@@ -147,7 +147,9 @@ impl Runner {
     fn is_empty(&self) -> bool {
         self.state.try_lock().is_ok_and(|state| {
             let is_waiting = state.not_before.is_some_and(|then| then > Instant::now());
-            !is_waiting && state.processes.iter().all(|process| process.end_of().is_some())
+            // One that ended unexpectedly still has to be counted.
+            let is_over = |process: &Process| process.end_of().is_some_and(|(_, is_expected)| is_expected);
+            !is_waiting && state.processes.iter().all(is_over)
         })
     }
 }

@@ -113,7 +113,7 @@ async fn a_process_that_dies_fails_its_sessions_and_is_started_again_after_a_pau
     assert!(error.to_string().contains("the plugin's process ended"), "{error}");
     let error = other.next().await.unwrap_err();
     assert!(matches!(error, ToolError::Process(ProcessError::Ended { .. })), "{error}");
-    let error = bench.invoke("say", json!({"text": "x"})).await.unwrap_err();
+    let error = bench.invoke("wait", json!({"seconds": 0})).await.unwrap_err();
     assert!(matches!(error, ToolError::Process(ProcessError::BackingOff { .. })), "{error}");
     let until = Instant::now() + Duration::from_secs(30);
     while bench.invoke("say", json!({"text": "x"})).await.is_err() {

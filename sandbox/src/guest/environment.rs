@@ -31,6 +31,9 @@ const PASSED_ON: [&str; 12] = [
     "REQUESTS_CA_BUNDLE",
 ];
 
+const ONLY_WHEELS: &str =
+    "(Only wheels are installed; pip reports a package that has none as a conflict or as not found.)";
+
 /// What an environment is made from.
 #[derive(Debug)]
 pub struct Wanted<'a> {
@@ -57,24 +60,38 @@ pub async fn make(wanted: &Wanted<'_>, path: &Path) -> Result<(), InstallError> 
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let place = Place(path.with_file_name(format!("{MAKING}{name}")));
     // What another process left that was killed: the lock is ours now.
-    remove(&place.0);
+    remove_aside(&place.0).await;
     let doing = "making an environment for a plugin";
     let failed = |reason: String| InstallError::Program { doing, reason };
     let timeout = tokio::time::sleep(wanted.timeout);
-    tokio::select! {
-        made = fill(wanted, &place.0) => made?,
-        () = timeout => {
-            return Err(failed(format!("it takes longer than {} s (install_timeout)", wanted.timeout.as_secs())));
-        }
+    let made = tokio::select! {
+        made = fill(wanted, &place.0) => made,
+        () = timeout => Err(failed(format!("it takes longer than {} s (install_timeout)", wanted.timeout.as_secs()))),
         () = watch(&place.0, wanted.bytes_max) => {
-            return Err(failed(format!("it has more than {} bytes (environment_bytes_max)", wanted.bytes_max)));
+            Err(failed(format!("it has more than {} bytes (environment_bytes_max)", wanted.bytes_max)))
         }
+    };
+    if let Err(error) = made {
+        remove_aside(&place.0).await;
+        return Err(error);
     }
-    permit(&place.0, 0o555, 0o444).map_err(|error| file("making read-only", &place.0, error))?;
-    std::fs::rename(&place.0, path).map_err(|error| file("naming", path, error))
+    let (making, path) = (place.0.clone(), path.to_owned());
+    let naming = move || {
+        permit(&making, 0o555, 0o444).map_err(|error| file("making read-only", &making, error))?;
+        std::fs::rename(&making, &path).map_err(|error| file("naming", &path, error))
+    };
+    let named = tokio::task::spawn_blocking(naming).await;
+    named.unwrap_or_else(|error| Err(failed(error.to_string())))
 }
 
-/// An environment that is not complete. Dropping it removes it.
+/// Removes a folder on a thread for blocking work.
+async fn remove_aside(folder: &Path) {
+    let folder = folder.to_owned();
+    // What cannot be removed is removed by the next process that makes this environment.
+    let _ = tokio::task::spawn_blocking(move || remove(&folder)).await;
+}
+
+/// An environment that is not complete. It is removed here only if its making is cancelled.
 struct Place(std::path::PathBuf);
 
 impl Drop for Place {
@@ -114,8 +131,14 @@ async fn fill(wanted: &Wanted<'_>, place: &Path) -> Result<(), InstallError> {
     }
     // No Python that pip would start to build a package finds its library.
     command.env("PYTHONHOME", NO_HOME).current_dir(&scratch);
-    output_of("installing the packages of a plugin", command).await?;
-    remove(&scratch);
+    const DOING: &str = "installing the packages of a plugin";
+    output_of(DOING, command).await.map_err(|error| match error {
+        InstallError::Program { reason, .. } => {
+            InstallError::Program { doing: DOING, reason: format!("{reason}\n{ONLY_WHEELS}") }
+        }
+        other => other,
+    })?;
+    remove_aside(&scratch).await;
     // They name the path that is gone after the renaming, and a plugin cannot start them.
     remove_programs(&place.join("bin"));
     Ok(())

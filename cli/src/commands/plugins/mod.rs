@@ -48,7 +48,7 @@ struct Try {
     plugin: PathBuf,
     /// The tool: TOOL, or PROVIDER/TOOL
     tool: String,
-    /// A parameter: NAME=VALUE; a value that is JSON is read as JSON, and NAME=@FILE gives a file; may be given several times
+    /// A parameter: NAME=VALUE; JSON is read as JSON unless the parameter is a text, and NAME=@FILE gives a file; may be given several times
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = super::pairs::pair)]
     params: Vec<(String, String)>,
     /// A field of the credentials, from a variable of the environment: NAME=env:VARIABLE; may be given several times

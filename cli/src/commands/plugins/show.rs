@@ -220,3 +220,35 @@ fn parameter_as_json(parameter: &Parameter) -> Json {
         "help": parameter.help,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::tests::captured;
+
+    #[tokio::test]
+    async fn a_plugin_is_shown_with_what_it_offers_and_needs() {
+        let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/tests/plugins/many");
+        let mut arguments = Show { plugin: plugin.into(), key: None, json: false };
+        let (mut console, out, _) = captured();
+        assert_eq!(perform(&arguments, &mut console).await.unwrap(), Exit::Succeeded);
+        let text = out.text();
+        for expected in [
+            "tidemill/many:0.1.0",
+            "3.11 or newer: every SDK needs it",
+            "may store 1024 bytes",
+            "unchecked",
+            "credentials: key?: secret-input",
+            "say(text: string, often?: number, loud?: boolean, mood?: select)",
+            "Workers do not run plugins yet.",
+        ] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        arguments.json = true;
+        let (mut console, out, _) = captured();
+        perform(&arguments, &mut console).await.unwrap();
+        let shown: Json = serde_json::from_str(&out.text()).unwrap();
+        assert_eq!((&shown["id"], &shown["problems"]), (&json!("tidemill/many:0.1.0"), &json!([])));
+        assert_eq!(shown["tools"][0]["tools"][0]["parameters"][1]["type"], "number");
+    }
+}

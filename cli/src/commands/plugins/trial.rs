@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::config::{Config, Sources};
 use tidemill_common::http::Http;
 use tidemill_plugins::install::{InstallError, Installed, install};
-use tidemill_plugins::package::{Package, Tool, ToolProvider};
+use tidemill_plugins::package::{Kind, Package, Tool, ToolProvider};
 use tidemill_plugins::process::pool::Plugins;
 use tidemill_plugins::process::{MemoryStorage, Offered};
 use tidemill_plugins::settings::Settings;
@@ -33,7 +33,7 @@ pub(super) async fn perform(arguments: &Try, console: &mut Console) -> Result<Ex
     let package = Arc::new(super::open(&arguments.plugin, None).await?);
     let (provider, tool) = chosen(&package, &arguments.tool)?;
     let credentials = credentials(arguments, provider)?;
-    let (params, offered) = params(arguments)?;
+    let (params, offered) = params(arguments, tool)?;
     let config = Config::load(&Sources::of_process(arguments.config.clone(), Vec::new()));
     let config = config.map_err(|error| Error::Usage(error.to_string()))?;
     let settings = settings(arguments, &config);
@@ -131,11 +131,12 @@ fn credentials(arguments: &Try, provider: &ToolProvider) -> Result<JsonMap, Erro
 }
 
 /// The parameters, and the files among them.
-fn params(arguments: &Try) -> Result<(JsonMap, Offered), Error> {
+fn params(arguments: &Try, tool: &Tool) -> Result<(JsonMap, Offered), Error> {
     let (mut params, mut files) = (JsonMap::new(), BTreeMap::new());
     for (name, text) in &arguments.params {
         let value = match text.strip_prefix('@') {
             Some(path) => file(Path::new(path), &mut files)?,
+            None if is_text(tool, name) => text.as_str().into(),
             None => json_or_text(text),
         };
         match params.entry(name.clone()) {
@@ -148,6 +149,19 @@ fn params(arguments: &Try) -> Result<(JsonMap, Offered), Error> {
         }
     }
     Ok((params, Offered::new(files)))
+}
+
+/// Whether a parameter is a text, so that what is given for it is taken as it is, also if it is JSON.
+fn is_text(tool: &Tool, name: &str) -> bool {
+    let kinds = [
+        Kind::Text,
+        Kind::Secret,
+        Kind::Select,
+        Kind::DynamicSelect,
+        Kind::DynamicTreeSelect,
+        Kind::Checkbox,
+    ];
+    tool.parameters.iter().any(|parameter| parameter.name == name && kinds.contains(&parameter.kind))
 }
 
 /// A file of this machine, as Dify gives files to tools.
