@@ -32,9 +32,9 @@ AT_ONCE ?= 6
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 test: setup programs unit system ## Run all tests: units, stores, whole processes, faults, and the conformance cases that must pass
-	@echo '==> fault tests and conformance, in parallel; then a short campaign, two clients and the Python tests; then clusters'
+	@echo '==> fault tests and conformance, in parallel; then a short campaign, two clients, the Python tests and plugins; then clusters'
 	@$(MAKE) --no-print-directory -j2 $(SYNC) faults-tests conformance-both
-	@$(MAKE) --no-print-directory -j3 $(SYNC) campaign-short clients-short python-tests
+	@$(MAKE) --no-print-directory -j3 $(SYNC) campaign-short clients-short python-tests plugins-test
 	@$(MAKE) --no-print-directory -j3 $(SYNC) conformance-python-llm conformance-cluster-short campaign-cluster-short
 
 programs:
@@ -92,7 +92,7 @@ python-tests: python-env ## Run the tests of the Python package, its documentati
 
 # Makes an environment with the SDK of Dify's plugins, which takes about half a minute the first time.
 plugins-test: ## Run the tests of plugins over Dify's SDK (PLUGINS_WHEELS=a folder of wheels, PLUGINS_PYTHON=an interpreter)
-	@PLUGINS_CACHE=$${PLUGINS_CACHE:-$${TMPDIR:-/tmp}/tidemill-plugins-test} $(CARGO) test --quiet -p tidemill-plugins --locked --test real
+	@PLUGINS_CACHE=$${PLUGINS_CACHE:-$${TMPDIR:-/tmp}/tidemill-plugins-test} $(CARGO) test --quiet --workspace --locked --test real
 
 # Two short rounds; in one of them the log of Redis is cut. `make faults` runs a longer campaign.
 campaign-short:
@@ -140,7 +140,6 @@ deep: setup pure fuzz-check deny ## Run the slow checks: the pure crates alone, 
 	$(MAKE) --no-print-directory clients
 	$(MAKE) --no-print-directory conformance-python
 	$(MAKE) --no-print-directory wheel-test
-	$(MAKE) --no-print-directory plugins-test
 	$(CARGO) test --workspace --locked --test sandbox -- --ignored
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} $(MAKE) --no-print-directory fuzz
 	$(MAKE) --no-print-directory bench-check

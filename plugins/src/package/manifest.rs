@@ -124,7 +124,7 @@ pub(super) fn read(reader: &Reader<'_>) -> Option<Manifest> {
     }
     let resource = root.need("resource");
     Some(Manifest {
-        author: root.maybe_text("author").unwrap_or_default(),
+        author: author(&root),
         name: name(&root),
         version: version(&root),
         label: root.label("label"),
@@ -139,6 +139,16 @@ pub(super) fn read(reader: &Reader<'_>) -> Option<Manifest> {
     })
 }
 
+fn author(root: &Spot<'_>) -> String {
+    let author = root.maybe_text("author").unwrap_or_default();
+    let is_known = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if author.len() > 64 || !author.chars().all(is_known) {
+        root.error("author may have at most 64 letters, digits, `_` and `-`".into());
+    }
+    // The id goes into errors and logs, so it has only these characters in any case.
+    author.chars().filter(|c| is_known(*c)).take(64).collect()
+}
+
 /// The name: it becomes a part of ids and of paths.
 fn name(root: &Spot<'_>) -> String {
     let name = root.need_text("name");
@@ -146,7 +156,7 @@ fn name(root: &Spot<'_>) -> String {
     if name.len() > 128 || !name.chars().all(is_known) {
         root.error("name may have at most 128 lower-case letters, digits, `_` and `-`".into());
     }
-    name
+    name.chars().filter(|c| is_known(*c)).take(128).collect()
 }
 
 fn version(root: &Spot<'_>) -> String {
@@ -155,7 +165,7 @@ fn version(root: &Spot<'_>) -> String {
     if version.len() > 64 || !version.chars().all(is_known) {
         root.error("version may have at most 64 letters, digits, `.`, `-`, `_` and `+`".into());
     }
-    version
+    version.chars().filter(|c| is_known(*c)).take(64).collect()
 }
 
 fn runner(root: &Spot<'_>) -> Runner {

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use super::PackageError;
 use super::files::{Collector, Files};
+use super::{MANIFEST, PackageError};
 use crate::limits::PackageLimits;
 
 /// Names in a folder that do not belong to the plugin. `.env` often has keys of the person who develops it.
@@ -90,6 +90,9 @@ fn count(bytes: &[u8]) -> Option<u16> {
 }
 
 fn folder(root: &Path, limits: &PackageLimits) -> Result<Opened, PackageError> {
+    if !root.join(MANIFEST).is_file() {
+        return Err(PackageError::NoManifest);
+    }
     let mut collector = Collector::new(limits);
     // Folders that are still to be read, with the beginning of their names: no recursion, so no stack is needed.
     let mut open: Vec<(PathBuf, String)> = vec![(root.into(), String::new())];

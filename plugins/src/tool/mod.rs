@@ -125,6 +125,17 @@ fn secrets(credentials: &JsonMap) -> Secrets {
     Secrets::unnamed(texts.filter(|text| text.chars().nth(SECRET_CHARS_MIN - 1).is_some()))
 }
 
+/// Credentials with the defaults of the fields that are not given.
+#[must_use]
+pub fn with_defaults(fields: &[Parameter], mut given: JsonMap) -> JsonMap {
+    for field in fields {
+        if let Some(default) = &field.default {
+            given.entry(field.name.clone()).or_insert_with(|| default.clone());
+        }
+    }
+    given
+}
+
 /// The fields that need a value and have none.
 pub fn missing<'p>(fields: &'p [Parameter], given: &JsonMap) -> Vec<&'p Parameter> {
     let is_missing =

@@ -24,7 +24,8 @@ const DESCRIPTORS_MAX: u64 = 1024;
 /// Returns after a failure; else it exits with the guest's code.
 pub(crate) fn supervise(settings: &str) -> Result<(), String> {
     let io = |error: std::io::Error| format!("cannot start: {error}");
-    let worker = getppid();
+    let (worker, _) = read(settings)?;
+    let worker = Pid::from_raw(i32::try_from(worker).map_err(|error| error.to_string())?);
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
@@ -58,6 +59,10 @@ pub(crate) fn supervise(settings: &str) -> Result<(), String> {
     std::process::exit(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
 }
 
+fn read(settings: &str) -> Result<(u32, Guest), String> {
+    serde_json::from_str(settings).map_err(|error| format!("settings: {error}"))
+}
+
 /// Ends the group of the guest. The main thread then sees the end of the guest.
 fn end(group: Pid) {
     let _ = killpg(group, Signal::SIGKILL);
@@ -65,7 +70,7 @@ fn end(group: Pid) {
 
 /// Confines this process and becomes the guest. Returns only after a failure.
 pub(crate) fn become_guest(settings: &str) -> Result<(), String> {
-    let guest: Guest = serde_json::from_str(settings).map_err(|error| format!("settings: {error}"))?;
+    let (_, guest) = read(settings)?;
     let with_signals = confine::limits_signals();
     let never = filter::never().map_err(|error| format!("the filter of system calls: {error}"))?;
     let own = filter::guest(with_signals, std::process::id())

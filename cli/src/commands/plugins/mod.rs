@@ -5,6 +5,7 @@ mod show;
 #[cfg(target_os = "linux")]
 mod trial;
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -13,6 +14,7 @@ use tidemill_plugins::package::{Package, PublicKey};
 
 use crate::console::Console;
 use crate::error::{Error, Exit};
+use crate::output::text::safe;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -99,7 +101,12 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
 async fn open(path: &Path, key: Option<&Path>) -> Result<Package, Error> {
     let key = key.map(public_key).transpose()?;
     let opened = Package::open(path, &PackageLimits::default(), key.as_ref()).await;
-    opened.map_err(|error| Error::Failed(format!("{}: {error}", path.display())))
+    opened.map_err(|error| failed(format!("{}: {error}", path.display())))
+}
+
+/// The failure of something foreign, whose text cannot control the terminal.
+fn failed<E: Display>(error: E) -> Error {
+    Error::Failed(safe(&error.to_string()))
 }
 
 fn public_key(path: &Path) -> Result<PublicKey, Error> {

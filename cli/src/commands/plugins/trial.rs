@@ -14,7 +14,7 @@ use tidemill_plugins::process::pool::Plugins;
 use tidemill_plugins::process::{MemoryStorage, Offered};
 use tidemill_plugins::settings::Settings;
 use tidemill_plugins::tool::message::Message;
-use tidemill_plugins::tool::{Call, Results, missing};
+use tidemill_plugins::tool::{Call, Results, missing, with_defaults};
 use tidemill_sandbox::guest;
 use tidemill_sandbox::helper::Host;
 
@@ -23,6 +23,7 @@ use crate::commands::Interrupts;
 use crate::commands::pairs::json_or_text;
 use crate::console::Console;
 use crate::error::{Error, Exit};
+use crate::output::text::safe;
 
 type JsonMap = serde_json::Map<String, Json>;
 
@@ -72,7 +73,7 @@ fn chosen<'p>(package: &'p Package, name: &str) -> Result<(&'p ToolProvider, &'p
             let all = package.providers.tools.iter().flat_map(|provider| &provider.tools);
             let all: Vec<&str> = all.map(|tool| tool.name.as_str()).collect();
             let all = if all.is_empty() { "none".into() } else { all.join(", ") };
-            Err(Error::Usage(format!("{} has no tool {name:?}; its tools: {all}", package.id())))
+            Err(Error::Usage(safe(&format!("{} has no tool {name:?}; its tools: {all}", package.id()))))
         }
         [_, _, ..] => Err(Error::Usage(format!("several tools are called {name:?}: write PROVIDER/{name}"))),
     }
@@ -112,7 +113,8 @@ fn credentials(arguments: &Try, provider: &ToolProvider) -> Result<JsonMap, Erro
         if provider.credentials.iter().all(|field| field.name != *name) {
             let known: Vec<&str> = provider.credentials.iter().map(|field| field.name.as_str()).collect();
             let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-            return Err(Error::Usage(format!("the credentials have no field {name:?}; the fields: {known}")));
+            let message = format!("the credentials have no field {name:?}; the fields: {known}");
+            return Err(Error::Usage(safe(&message)));
         }
         let value = std::env::var(variable).map_err(|_| {
             Error::Usage(format!("the variable {variable} of --credential {name} is not set"))
@@ -122,12 +124,12 @@ fn credentials(arguments: &Try, provider: &ToolProvider) -> Result<JsonMap, Erro
     let missing: Vec<&str> =
         missing(&provider.credentials, &read).iter().map(|field| field.name.as_str()).collect();
     if missing.is_empty() {
-        return Ok(read);
+        return Ok(with_defaults(&provider.credentials, read));
     }
-    Err(Error::Usage(format!(
+    Err(Error::Usage(safe(&format!(
         "the tool needs credentials: --credential {}=env:VARIABLE",
         missing.join("=env:… --credential ")
-    )))
+    ))))
 }
 
 /// The parameters, and the files among them.
@@ -212,7 +214,7 @@ async fn ready(
         }
     };
     let (done, ()) = tokio::join!(working, saying);
-    done.map_err(|error: InstallError| Error::Failed(error.to_string()))
+    done.map_err(super::failed::<InstallError>)
 }
 
 async fn run(
@@ -223,10 +225,10 @@ async fn run(
     console: &mut Console,
 ) -> Result<Exit, Error> {
     if arguments.validate {
-        call.validate_credentials().await.map_err(|error| Error::Failed(error.to_string()))?;
+        call.validate_credentials().await.map_err(super::failed)?;
         console.note("the plugin accepts the credentials");
     }
-    let mut results = call.invoke(tool, params).await.map_err(|error| Error::Failed(error.to_string()))?;
+    let mut results = call.invoke(tool, params).await.map_err(super::failed)?;
     let mut number = 0;
     while let Some(message) = next(&mut results).await? {
         number += 1;
@@ -242,18 +244,17 @@ async fn run(
     }
     console.note(format_args!(
         "{}: the tool ended well, with {}",
-        tool.name,
+        safe(&tool.name),
         crate::workflow_file::count(number, "message")
     ));
     Ok(Exit::Succeeded)
 }
 
 async fn next(results: &mut Results) -> Result<Option<Message>, Error> {
-    results.next().await.map_err(|error| Error::Failed(error.to_string()))
+    results.next().await.map_err(super::failed)
 }
 
 fn show(message: &Message, console: &mut Console) -> Result<(), Error> {
-    use crate::output::text::safe;
     match message {
         Message::Text(text) => console.line(format_args!("text      {}", safe(text))),
         Message::Link(text) => console.line(format_args!("link      {}", safe(text))),
