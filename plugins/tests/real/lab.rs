@@ -116,9 +116,11 @@ pub(crate) fn map(value: Json) -> serde_json::Map<String, Json> {
 
 /// The texts among messages.
 pub(crate) fn texts(messages: &[Message]) -> Vec<&str> {
-    let text = |message| match message {
-        &Message::Text(ref text) => Some(text.as_str()),
-        _ => None,
-    };
-    messages.iter().filter_map(text).collect()
+    let mut all = Vec::new();
+    for message in messages {
+        if let Message::Text(text) = message {
+            all.push(text.as_str());
+        }
+    }
+    all
 }

@@ -3,6 +3,7 @@
 //! tests are left out, and say so.
 //!
 //! The tests have their own `main`, because the helper processes are this program again.
+#![allow(clippy::unwrap_used, reason = "these are tests, without the harness that clippy looks for")]
 
 mod bold;
 mod lab;

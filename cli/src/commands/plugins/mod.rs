@@ -83,6 +83,9 @@ struct Try {
     /// Print each message as a line of JSON
     #[arg(long)]
     json: bool,
+    /// Log what the plugin logs and prints, and the servers that it calls
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {

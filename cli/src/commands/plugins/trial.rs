@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tidemill_common::config::{Config, Sources};
+use tidemill_common::config::{Config, LogConfig, Sources};
 use tidemill_common::http::Http;
+use tidemill_common::telemetry;
 use tidemill_plugins::install::{InstallError, Installed, install};
 use tidemill_plugins::package::{Kind, Package, Tool, ToolProvider};
 use tidemill_plugins::process::pool::Plugins;
@@ -29,6 +30,8 @@ type JsonMap = serde_json::Map<String, Json>;
 
 /// Most bytes of a file that is given as a parameter.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+/// What is logged with `--verbose`.
+const VERBOSE: &str = "warn,tidemill_plugins=debug,tidemill_common::http=info";
 
 pub(super) async fn perform(arguments: &Try, console: &mut Console) -> Result<Exit, Error> {
     let package = Arc::new(super::open(&arguments.plugin, None).await?);
@@ -37,6 +40,9 @@ pub(super) async fn perform(arguments: &Try, console: &mut Console) -> Result<Ex
     let (params, offered) = params(arguments, tool)?;
     let config = Config::load(&Sources::of_process(arguments.config.clone(), Vec::new()));
     let config = config.map_err(|error| Error::Usage(error.to_string()))?;
+    if arguments.verbose {
+        telemetry::start_logs(&LogConfig { level: VERBOSE.into(), format: config.log.format });
+    }
     let settings = settings(arguments, &config);
     let http = Http::new(&config.http).map_err(|error| Error::Usage(error.to_string()))?;
     let no_host = || Error::Failed("this program cannot host plugins".into());
