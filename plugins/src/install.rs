@@ -149,8 +149,11 @@ fn absolute(path: &Path) -> Result<PathBuf, InstallError> {
     std::path::absolute(path).map_err(|error| InstallError::File { path: path.into(), error })
 }
 
-/// The interpreter for a package.
-async fn choose(package: &Package, settings: &Settings) -> Result<Interpreter, InstallError> {
+/// The interpreter of this host for a package.
+///
+/// # Errors
+/// [`InstallError::Python`]: none fits.
+pub async fn choose(package: &Package, settings: &Settings) -> Result<Interpreter, InstallError> {
     let (found, reasons) = interpreters(&settings.pythons, settings.user).await;
     let fits = |interpreter: &&Interpreter| {
         Version::read(&interpreter.release()).is_some_and(|version| package.python.allow_python(&version))

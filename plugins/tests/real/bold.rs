@@ -34,9 +34,11 @@ async fn a_plugin_can_do_its_work_and_nothing_else(lab: &Lab) {
     let may = ["own file", "thread", "child"];
     let about = ["environment", "user"];
     // Older kernels limit less, and say so.
-    let gaps = guest::not_enforced();
-    assert!(gaps.is_empty() || cfg!(not(target_os = "linux")), "not enforced here: {gaps:?}");
+    let knows_ports = !guest::not_enforced().iter().any(|gap| gap.starts_with("ports"));
     for (attempt, how) in outcome.iter().filter(|(name, _)| !about.contains(&name.as_str())) {
+        if attempt == "another port" && !knows_ports {
+            continue;
+        }
         assert_eq!(how == "done", may.contains(&attempt.as_str()), "{attempt}: {how}; all: {outcome:?}");
     }
     assert_ne!(outcome["user"], 0);

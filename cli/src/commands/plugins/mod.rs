@@ -38,6 +38,9 @@ struct Show {
     /// Check the signature with this public key (PEM)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// An interpreter, by name or path, before those that are looked for; may be given several times
+    #[arg(long = "python", value_name = "PYTHON")]
+    pythons: Vec<String>,
     /// Show the answer as JSON
     #[arg(long)]
     json: bool,

@@ -11,16 +11,38 @@ use crate::output::{json, table};
 
 pub(super) async fn perform(arguments: &Show, console: &mut Console) -> Result<Exit, Error> {
     let package = super::open(&arguments.plugin, arguments.key.as_deref()).await?;
+    let here = here(&package, &arguments.pythons).await;
     if arguments.json {
-        json::whole(&as_json(&package), console)?;
+        let mut shown = as_json(&package);
+        shown["python"]["here"] = here.into();
+        json::whole(&shown, console)?;
     } else {
-        show(&package, console)?;
+        show(&package, here, console)?;
     }
     let is_forged = matches!(package.signature, Signature::Wrong | Signature::Missing);
     Ok(if package.is_broken() || is_forged { Exit::Failed } else { Exit::Succeeded })
 }
 
-fn show(package: &Package, console: &mut Console) -> Result<(), Error> {
+/// The interpreter of this host that fits, or the reason why none does.
+#[cfg(target_os = "linux")]
+async fn here(package: &Package, pythons: &[String]) -> String {
+    use tidemill_plugins::install::choose;
+    use tidemill_plugins::settings::Settings;
+
+    let mut settings = Settings::new(std::path::PathBuf::new());
+    settings.pythons.splice(0..0, pythons.iter().cloned());
+    match choose(package, &settings).await {
+        Ok(interpreter) => format!("{} ({})", interpreter.executable().display(), interpreter.release()),
+        Err(error) => format!("no interpreter fits: {error}"),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn here(_: &Package, _: &[String]) -> String {
+    "plugins run only on Linux".into()
+}
+
+fn show(package: &Package, here: String, console: &mut Console) -> Result<(), Error> {
     let manifest = &package.manifest;
     let python = &package.python;
     let (oldest, reason) = python.oldest_python();
@@ -54,6 +76,7 @@ fn show(package: &Package, console: &mut Console) -> Result<(), Error> {
         ),
         ("machines", manifest.arch.join(", ")),
         ("python", format!("{oldest} or newer: {reason}")),
+        ("here", here),
         ("sdk", sdk),
         ("requires", requires(package)),
         ("permissions", permissions),
@@ -229,7 +252,7 @@ mod tests {
     #[tokio::test]
     async fn a_plugin_is_shown_with_what_it_offers_and_needs() {
         let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/tests/plugins/many");
-        let mut arguments = Show { plugin: plugin.into(), key: None, json: false };
+        let mut arguments = Show { plugin: plugin.into(), key: None, pythons: Vec::new(), json: false };
         let (mut console, out, _) = captured();
         assert_eq!(perform(&arguments, &mut console).await.unwrap(), Exit::Succeeded);
         let text = out.text();
