@@ -107,7 +107,7 @@ async fn serve(
     let text = String::from_utf8_lossy(&head).into_owned();
     let is_known = text.lines().skip(1).any(|line| {
         line.split_once(':').is_some_and(|(name, value)| {
-            let (given, wanted) = (value.trim(), expected);
+            let (given, wanted) = (value.trim().as_bytes(), expected.as_bytes());
             // The scheme is in any case, the rest is not.
             name.eq_ignore_ascii_case("proxy-authorization")
                 && given.len() == wanted.len()
@@ -186,5 +186,47 @@ impl AsyncWrite for Replayed {
     }
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_common::config::HttpConfig;
+
+    use super::*;
+
+    async fn ask(gate: &Gate, request: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", gate.port)).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = vec![0; 4096];
+        let read = stream.read(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer[..read]).into_owned()
+    }
+
+    #[tokio::test]
+    async fn only_the_plugin_gets_through_and_only_past_the_guard() {
+        let http = Arc::new(Http::new(&HttpConfig::default()).unwrap());
+        let offered = Offered::new(BTreeMap::from([("a.txt".into(), b"content".to_vec())]));
+        let gate = Gate::open(http, offered, &ProcessLimits::default()).await.unwrap();
+        let word = STANDARD.encode(format!("plugin:{}", gate.word));
+        let get = |url: &str, word: &str| {
+            format!("GET {url} HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic {word}\r\n\r\n")
+        };
+        let file = Offered::address("a.txt");
+        for request in [
+            format!("GET {file} HTTP/1.1\r\nHost: x\r\n\r\n"),
+            get(&file, ""),
+            get(&file, &STANDARD.encode("plugin:another-word")),
+            get(&file, &format!("{word}x")),
+        ] {
+            let answer = ask(&gate, &request).await;
+            assert!(answer.starts_with("HTTP/1.1 407"), "{request}: {answer}");
+        }
+        let answer = ask(&gate, &get(&file, &word)).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        let answer = ask(&gate, &get(&Offered::address("b.txt"), &word)).await;
+        assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+        let answer = ask(&gate, &get("http://127.0.0.1:1/", &word)).await;
+        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("loopback"), "{answer}");
     }
 }
