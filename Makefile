@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test programs unit system faults-tests conformance-both conformance-python conformance-python-llm campaign-short lint plain-words one-build python-env python-tests python-lint wheel wheel-test fix check deep deny pure \
+.PHONY: help setup build run test programs unit system faults-tests conformance-both conformance-python conformance-python-llm campaign-short lint plain-words one-build python-env python-tests plugins-test python-lint wheel wheel-test fix check deep deny pure \
 	conformance conformance-cluster conformance-cluster-short campaign-cluster campaign-cluster-short faults failovers campaign clients clients-short recovery pressure sim plan fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
@@ -32,9 +32,9 @@ AT_ONCE ?= 6
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 test: setup programs unit system ## Run all tests: units, stores, whole processes, faults, and the conformance cases that must pass
-	@echo '==> fault tests and conformance, in parallel; then a short campaign, two clients and the Python tests; then clusters'
+	@echo '==> fault tests and conformance, in parallel; then a short campaign, two clients, the Python tests and plugins; then clusters'
 	@$(MAKE) --no-print-directory -j2 $(SYNC) faults-tests conformance-both
-	@$(MAKE) --no-print-directory -j3 $(SYNC) campaign-short clients-short python-tests
+	@$(MAKE) --no-print-directory -j3 $(SYNC) campaign-short clients-short python-tests plugins-test
 	@$(MAKE) --no-print-directory -j3 $(SYNC) conformance-python-llm conformance-cluster-short campaign-cluster-short
 
 programs:
@@ -89,6 +89,10 @@ PYTEST ?= --numprocesses=3
 python-tests: python-env ## Run the tests of the Python package, its documentation and its examples (PYTEST="options of pytest")
 	@$(CARGO) build --quiet --workspace --bins --lib --locked
 	@python=$$(sh scripts/python-env.sh) && cd python && "$$python" -m pytest --quiet $(PYTEST)
+
+# Makes an environment with the SDK of Dify's plugins, which takes about half a minute the first time.
+plugins-test: ## Run the tests of plugins over Dify's SDK (PLUGINS_WHEELS=a folder of wheels, PLUGINS_PYTHON=an interpreter)
+	@PLUGINS_CACHE=$${PLUGINS_CACHE:-$${TMPDIR:-/tmp}/tidemill-plugins-test} $(CARGO) test --quiet --workspace --locked --test real
 
 # Two short rounds; in one of them the log of Redis is cut. `make faults` runs a longer campaign.
 campaign-short:

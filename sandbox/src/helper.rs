@@ -51,6 +51,8 @@ fn serve(kind: &str, settings: &str) -> Result<(), String> {
     match kind {
         "python" => crate::python::helper::become_server(settings),
         "javascript" => crate::javascript::helper::serve(settings),
+        "guest" => crate::guest::helper::supervise(settings),
+        "guest-inside" => crate::guest::helper::become_guest(settings),
         "document" => crate::documents::helper::serve(settings),
         other => Err(format!("there is no helper of kind {other:?}")),
     }

@@ -6,6 +6,8 @@
 //! forks a child per execution. For JavaScript ([`javascript`]) it is QuickJS, with a new context per execution.
 //! Confinement needs Linux; on other systems the built-in sandbox refuses to run.
 //!
+//! Programs that run for a long time, such as Dify plugins, are [`guest`]s: each is a confined process with its own limits.
+//!
 //! Documents that need a third-party parser ([`documents`]) are also read in such processes, one per document.
 // Some modules above are private; the text is for readers of the code.
 #![allow(rustdoc::private_intra_doc_links)]
@@ -22,6 +24,8 @@ pub mod environment;
 mod fair;
 #[cfg(target_os = "linux")]
 mod frame;
+#[cfg(target_os = "linux")]
+pub mod guest;
 pub mod helper;
 #[cfg(target_os = "linux")]
 mod javascript;

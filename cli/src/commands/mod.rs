@@ -23,6 +23,7 @@ mod migrate;
 mod mock_llm;
 mod namespace;
 mod pairs;
+mod plugins;
 mod profiles;
 mod providers;
 mod ps;
@@ -122,6 +123,8 @@ enum Verb {
     Knowledge(knowledge::Arguments),
     /// Install the Python packages of code nodes on this host, and show what is installed
     Code(code::Arguments),
+    /// Show whether and how a Dify plugin would run here, and try one of its tools
+    Plugins(plugins::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
     MockLlm(mock_llm::Arguments),
 }
@@ -185,6 +188,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Datasources(arguments) => registry::perform(catalog::DATASOURCE, &arguments, console).await,
         Verb::Knowledge(arguments) => knowledge::perform(&arguments, console).await,
         Verb::Code(arguments) => code::perform(&arguments, console).await,
+        Verb::Plugins(arguments) => plugins::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }
 }

@@ -9,15 +9,15 @@ use seccompiler::{
     SeccompFilter, SeccompRule,
 };
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
-type Error = seccompiler::BackendError;
+pub(crate) type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+pub(crate) type Error = seccompiler::BackendError;
 
 // `libc` defines these only for some systems; the numbers are the same on all supported architectures.
 const F_SETSIG: i32 = 10;
 const F_SETOWN_EX: i32 = 15;
 
 /// Calls every program needs: memory, time, its own descriptors, its exit.
-const COMMON: &[c_long] = &[
+pub(crate) const COMMON: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
@@ -52,7 +52,7 @@ const COMMON: &[c_long] = &[
 ];
 
 /// Additional calls of Python: files (landlock limits them), waiting, pipes, queries about itself.
-const PYTHON: &[c_long] = &[
+pub(crate) const PYTHON: &[c_long] = &[
     libc::SYS_chdir,
     libc::SYS_close_range,
     libc::SYS_copy_file_range,
@@ -116,7 +116,7 @@ const PYTHON: &[c_long] = &[
 
 /// Older forms of these calls, which only one architecture still has.
 #[cfg(target_arch = "x86_64")]
-const PYTHON_OLD: &[c_long] = &[
+pub(crate) const PYTHON_OLD: &[c_long] = &[
     libc::SYS_access,
     libc::SYS_alarm,
     libc::SYS_dup2,
@@ -138,7 +138,7 @@ const PYTHON_OLD: &[c_long] = &[
     libc::SYS_unlink,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const PYTHON_OLD: &[c_long] = &[];
+pub(crate) const PYTHON_OLD: &[c_long] = &[];
 
 /// Calls forbidden to the helper and to all its children.
 const NEVER: &[c_long] = &[
@@ -216,7 +216,7 @@ pub(crate) fn bytes(program: &BpfProgram) -> Vec<u8> {
 }
 
 /// Calls that are harmless only with some arguments.
-fn conditional() -> Result<Rules, Error> {
+pub(crate) fn conditional() -> Result<Rules, Error> {
     let is = |argument, value: i32| condition(argument, Compare::Eq, value as u64);
     let is_not = |argument, value: i32| condition(argument, Compare::Ne, value as u64);
     let masked =
@@ -252,7 +252,7 @@ fn conditional() -> Result<Rules, Error> {
     Ok(rules)
 }
 
-fn condition(argument: u8, compare: Compare, value: u64) -> Result<SeccompCondition, Error> {
+pub(crate) fn condition(argument: u8, compare: Compare, value: u64) -> Result<SeccompCondition, Error> {
     SeccompCondition::new(argument, Length::Dword, compare, value & u64::from(u32::MAX))
 }
 
@@ -261,15 +261,19 @@ fn wide(argument: u8, value: u64) -> Result<SeccompCondition, Error> {
     SeccompCondition::new(argument, Length::Qword, Compare::Eq, value)
 }
 
-fn always(calls: &[c_long]) -> Rules {
+pub(crate) fn always(calls: &[c_long]) -> Rules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
 
-fn denied() -> SeccompAction {
+pub(crate) fn denied() -> SeccompAction {
     SeccompAction::Errno(libc::EPERM as u32)
 }
 
-fn compile(rules: Rules, others: SeccompAction, these: SeccompAction) -> Result<BpfProgram, Error> {
+pub(crate) fn compile(
+    rules: Rules,
+    others: SeccompAction,
+    these: SeccompAction,
+) -> Result<BpfProgram, Error> {
     SeccompFilter::new(rules, others, these, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 

@@ -9,8 +9,8 @@ pub(crate) mod filter;
 use std::path::PathBuf;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, NetPort, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
 use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::{Gid, Uid};
@@ -41,6 +41,18 @@ pub(crate) fn missing() -> Option<&'static str> {
     created.err().map(|_| "landlock (Linux 5.13 or newer, switched on by lsm=landlock)")
 }
 
+/// Whether the kernel limits the ports to which a process connects (Linux 6.7).
+pub(crate) fn limits_ports() -> bool {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    ruleset.handle_access(AccessNet::ConnectTcp).and_then(Ruleset::create).is_ok()
+}
+
+/// Whether the kernel keeps signals and abstract sockets inside (Linux 6.12).
+pub(crate) fn limits_signals() -> bool {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    ruleset.scope(Scope::from_all(ABI::V6)).and_then(Ruleset::create).is_ok()
+}
+
 /// Applies the common limits: no inherited descriptors, no terminal, no root, no new privileges, no other files.
 ///
 /// # Errors
@@ -59,7 +71,7 @@ pub(crate) fn enter(confinement: &Confinement) -> Result<(), String> {
     limit(Resource::RLIMIT_CORE, 0)?;
     limit(Resource::RLIMIT_NOFILE, DESCRIPTORS_MAX)?;
     nix::sys::prctl::set_no_new_privs().map_err(|error| format!("cannot give up new privileges: {error}"))?;
-    or_weaker(restrict_files(confinement))
+    or_weaker(restrict(&confinement.reads, &confinement.writes, &[]))
 }
 
 /// Sets a limit that cannot be raised again.
@@ -68,7 +80,7 @@ pub(crate) fn limit(resource: Resource, value: u64) -> Result<(), String> {
 }
 
 /// Closes all inherited descriptors except standard input, output and error.
-fn close_descriptors() {
+pub(crate) fn close_descriptors() {
     // Collect the list first, because reading it opens a descriptor.
     let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")
         .into_iter()
@@ -81,7 +93,7 @@ fn close_descriptors() {
     }
 }
 
-fn give_up_root((user, group): (u32, u32)) -> Result<(), String> {
+pub(crate) fn give_up_root((user, group): (u32, u32)) -> Result<(), String> {
     if !Uid::effective().is_root() {
         return Ok(());
     }
@@ -94,7 +106,10 @@ fn give_up_root((user, group): (u32, u32)) -> Result<(), String> {
         })
 }
 
-fn restrict_files(confinement: &Confinement) -> Result<(), String> {
+/// Limits this process to these paths and to connections to these ports.
+pub(crate) fn restrict(reads: &[PathBuf], writes: &[PathBuf], ports: &[u16]) -> Result<(), String> {
+    let connections =
+        |port: &u16| Ok::<_, landlock::RulesetError>(NetPort::new(*port, AccessNet::ConnectTcp));
     let restrict = || {
         Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
@@ -103,8 +118,9 @@ fn restrict_files(confinement: &Confinement) -> Result<(), String> {
             .scope(Scope::from_all(RIGHTS))?
             .create()?
             // Paths that do not exist, or are not readable for this user, are left out.
-            .add_rules(path_beneath_rules(&confinement.reads, AccessFs::from_read(RIGHTS)))?
-            .add_rules(path_beneath_rules(&confinement.writes, AccessFs::from_all(RIGHTS)))?
+            .add_rules(path_beneath_rules(reads, AccessFs::from_read(RIGHTS)))?
+            .add_rules(path_beneath_rules(writes, AccessFs::from_all(RIGHTS)))?
+            .add_rules(ports.iter().map(connections))?
             .restrict_self()
     };
     let status = restrict().map_err(|error: landlock::RulesetError| format!("landlock: {error}"))?;

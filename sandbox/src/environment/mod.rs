@@ -18,7 +18,7 @@ use lock::Lock;
 /// The file in an environment that describes it.
 const MANIFEST: &str = "tidemill-environment.json";
 /// The start of names of folders that are not complete.
-const MAKING: &str = ".making-";
+pub(crate) const MAKING: &str = ".making-";
 const COMMAND: &str = "run `tidemill code install` with these settings on this host";
 
 /// The environment of the settings is not there.

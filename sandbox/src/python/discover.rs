@@ -31,7 +31,7 @@ const SYSTEM_PATHS: [&str; 9] = [
 
 /// A Python interpreter.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Interpreter {
+pub struct Interpreter {
     pub(crate) executable: PathBuf,
     version: (u32, u32),
     /// The system and machine, such as `linux-x86_64`.
@@ -41,13 +41,23 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
+    /// Its file.
+    pub fn executable(&self) -> &Path {
+        &self.executable
+    }
+
+    /// The paths that it reads.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
     /// Its release, such as `3.11`: packages are for one release.
-    pub(crate) fn release(&self) -> String {
+    pub fn release(&self) -> String {
         format!("{}.{}", self.version.0, self.version.1)
     }
 
     /// The release and the machine, such as `3.11 linux-x86_64`.
-    pub(crate) fn kind(&self) -> String {
+    pub fn kind(&self) -> String {
         format!("{} {}", self.release(), self.platform)
     }
 }

@@ -5,6 +5,8 @@ import json, os, site, sys, sysconfig
 paths = [path for path in sys.path if path]
 paths += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 paths += site.getsitepackages() + [sysconfig.get_config_var("LIBDIR"), sys.executable, os.path.realpath(sys.executable)]
+# An interpreter that was moved, as uv's are, has its own library here and not in LIBDIR.
+paths += [os.path.join(sys.base_prefix, "lib")]
 # A file beside the interpreter's folder marks a virtual environment.
 paths += [os.path.join(sys.prefix, "pyvenv.cfg")]
 known = sorted({path for path in paths if path})

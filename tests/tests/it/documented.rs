@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tidemill_tests::workspace;
 
-const FOLDERS: [&str; 9] =
-    ["common", "scheduler", "worker", "cli", "sim", "sandbox", "documents", "tests/src", "bench"];
+const FOLDERS: [&str; 10] =
+    ["common", "scheduler", "worker", "cli", "sim", "sandbox", "documents", "plugins", "tests/src", "bench"];
 const ITEMS: [&str; 7] = ["fn ", "struct ", "enum ", "trait ", "type ", "const ", "static "];
 
 /// Production files below a folder.

@@ -57,6 +57,29 @@ pub fn read_plain(text: &[u8]) -> Result<Json, Diagnostic> {
     read::read(text, &ParseOptions::default(), &mut Problems::new()).map(|(_, value)| value)
 }
 
+/// A YAML or JSON text that is not a workflow, with the line of every value.
+pub struct PlainText {
+    /// The content.
+    pub value: Json,
+    tree: read::Tree,
+}
+
+impl PlainText {
+    /// Reads a text within these limits.
+    ///
+    /// # Errors
+    /// The first problem; reading stops at it.
+    pub fn read(text: &[u8], limits: &ParseOptions) -> Result<Self, Diagnostic> {
+        let (tree, value) = read::read(text, limits, &mut Problems::new())?;
+        Ok(Self { value, tree })
+    }
+
+    /// The line of the value at a path such as `a.b[0].c`, or of the last part of the path that exists.
+    pub fn line_of(&self, path: &str) -> Option<u32> {
+        self.tree.line_of(path)
+    }
+}
+
 /// Returns the rewrites of older and other spellings that change a workflow file when it is read. Empty for a text that
 /// is no workflow.
 pub fn explain(text: &[u8], options: &ParseOptions) -> Vec<Rewrite> {

@@ -11,7 +11,7 @@ use super::lock::Lock;
 use super::{Environment, MAKING, MANIFEST, Manifest, Package, Unreadable, find, readable, top_level};
 use crate::python::discover::{self, Interpreter};
 
-mod pip;
+pub(crate) mod pip;
 
 use pip::Pip;
 
@@ -219,7 +219,7 @@ fn remove_unfinished(folder: &Path) {
 }
 
 /// Removes a folder whose folders may be read-only.
-fn remove(folder: &Path) {
+pub(crate) fn remove(folder: &Path) {
     // What cannot be removed is tried again by the next install.
     let _ = permit(folder, 0o755, 0o644);
     let _ = std::fs::remove_dir_all(folder);
@@ -313,7 +313,7 @@ impl Place {
 }
 
 /// The programs of packages name a path that is gone after the renaming; code cannot start programs anyway.
-fn remove_programs(folder: &Path) {
+pub(crate) fn remove_programs(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with("python") {
             let _ = std::fs::remove_file(entry.path());
@@ -322,7 +322,7 @@ fn remove_programs(folder: &Path) {
 }
 
 /// Sets the permissions of folders and files below a folder, deepest first. Links stay as they are.
-fn permit(path: &Path, folders: u32, files: u32) -> std::io::Result<()> {
+pub(crate) fn permit(path: &Path, folders: u32, files: u32) -> std::io::Result<()> {
     let found = std::fs::symlink_metadata(path)?;
     if found.is_symlink() {
         return Ok(());
@@ -345,6 +345,6 @@ fn write_whole(path: &Path, text: &str) -> Result<(), InstallError> {
     written.map_err(|error| file("writing", path, error))
 }
 
-fn file(doing: &'static str, path: &Path, error: std::io::Error) -> InstallError {
+pub(crate) fn file(doing: &'static str, path: &Path, error: std::io::Error) -> InstallError {
     InstallError::File { doing, path: path.into(), error }
 }

@@ -15,19 +15,19 @@ pub(super) const PASSING: [&str; 2] = [REPORT, CONSTRAINTS];
 const REPORT: &str = "report.json";
 const CONSTRAINTS: &str = "constraints.txt";
 /// A folder that is never there.
-const NO_HOME: &str = "/nonexistent";
+pub(crate) const NO_HOME: &str = "/nonexistent";
 /// Most characters of a program's complaint that are shown: its end.
 const COMPLAINT_CHARS_MAX: usize = 2_000;
 
 /// The pip of a Python of this machine.
-pub(super) struct Pip {
+pub(crate) struct Pip {
     /// The program that pip starts with the Python of another environment.
     runner: PathBuf,
 }
 
 impl Pip {
     /// The pip of this interpreter, or another one of this machine.
-    pub(super) async fn find(interpreter: &Path) -> Result<Self, InstallError> {
+    pub(crate) async fn find(interpreter: &Path) -> Result<Self, InstallError> {
         let others = discover::candidates("python3");
         let mut tried = Vec::new();
         for python in std::iter::once(interpreter.to_path_buf()).chain(others) {
@@ -41,6 +41,11 @@ impl Pip {
             tried.push(python.display().to_string());
         }
         Err(InstallError::NoPip(tried.join(", ")))
+    }
+
+    /// The program that runs pip with the Python of another environment.
+    pub(crate) fn runner(&self) -> &Path {
+        &self.runner
     }
 
     /// Pip's report of what it would install. Nothing is installed.
@@ -142,9 +147,16 @@ pub(super) async fn output(
     variables: &[(&str, &str)],
 ) -> Result<String, InstallError> {
     let mut command = Command::new(program);
-    command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null()).kill_on_drop(true);
+    command.args(arguments).envs(variables.iter().copied());
+    output_of(doing, command).await
+}
+
+/// Runs a command and returns what it printed.
+pub(crate) async fn output_of(doing: &'static str, mut command: Command) -> Result<String, InstallError> {
+    command.stdin(Stdio::null()).kill_on_drop(true);
     let failed = |reason: String| InstallError::Program { doing, reason };
-    let output = command.output().await.map_err(|error| failed(format!("{}: {error}", program.display())))?;
+    let program = command.as_std().get_program().display().to_string();
+    let output = command.output().await.map_err(|error| failed(format!("{program}: {error}")))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

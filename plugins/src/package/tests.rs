@@ -1,0 +1,153 @@
+//! Whole packages, from bytes to what is known of them.
+
+use std::io::{Cursor, Write};
+
+use super::*;
+
+const MANIFEST_TEXT: &str = "\
+version: 0.1.0
+type: plugin
+author: someone
+name: sample
+label: {en_US: Sample, de_DE: Beispiel}
+description: a sample
+created_at: 2025-01-01T00:00:00Z
+resource:
+  memory: 1048576
+  permission:
+    tool: {enabled: true}
+    model: {enabled: true, llm: true, rerank: false}
+    storage: {enabled: true, size: 2048}
+plugins:
+  tools: [provider/sample.yaml]
+meta:
+  version: 0.0.1
+  arch: [amd64, arm64]
+  minimum_dify_version: 1.0.0
+  runner: {language: python, version: '3.11', entrypoint: main}
+unknown: {is: accepted}
+";
+const PROVIDER: &str = "\
+identity: {author: someone, name: sample, label: {en_US: Sample}, icon: icon.svg}
+credentials_for_provider:
+  key: {type: secret-input, required: true, label: {en_US: Key}}
+tools: [tools/echo.yaml]
+extra: {python: {source: provider/sample.py}}
+";
+const TOOL: &str = "\
+identity: {author: someone, name: echo, label: {en_US: Echo}}
+description: {human: {en_US: Says it again}, llm: says it again}
+parameters:
+- {name: text, type: string, form: llm, required: true, label: {en_US: Text}}
+- {name: often, type: number, form: form, default: 1, min: 1, max: 3}
+extra: {python: {source: tools/echo.py}}
+";
+
+/// A package with changed files.
+fn package(changes: &[(&str, &str)]) -> Package {
+    let mut files = vec![
+        ("manifest.yaml", MANIFEST_TEXT),
+        ("main.py", ""),
+        ("provider/sample.yaml", PROVIDER),
+        ("provider/sample.py", ""),
+        ("tools/echo.yaml", TOOL),
+        ("tools/echo.py", ""),
+        ("requirements.txt", "dify_plugin>=0.4.0,<0.5.0\n"),
+    ];
+    for (name, text) in changes {
+        files.retain(|(known, _)| known != name);
+        files.push((name, text));
+    }
+    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, text) in files {
+        writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        writer.write_all(text.as_bytes()).unwrap();
+    }
+    Package::read(&writer.finish().unwrap().into_inner(), &PackageLimits::default(), None).unwrap()
+}
+
+fn problems(package: &Package) -> String {
+    package.problems.iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+#[test]
+fn a_package_is_understood() {
+    let package = package(&[]);
+    assert_eq!(problems(&package), "");
+    assert_eq!(package.id(), "someone/sample:0.1.0");
+    assert_eq!(package.manifest.label, "Sample");
+    assert_eq!(package.manifest.created_at, "2025-01-01T00:00:00Z");
+    assert_eq!(
+        package.manifest.permissions.in_words(),
+        ["may call models: llm", "may call other tools", "may store 2048 bytes"]
+    );
+    let [(provider, tool)] = &package.tools_named("echo")[..] else { panic!("one tool") };
+    assert_eq!(provider.credentials[0].kind, Kind::Secret);
+    assert_eq!((tool.parameters[0].kind, tool.parameters[0].form), (Kind::Text, Form::Llm));
+    assert_eq!((tool.parameters[1].min, tool.parameters[1].max), (Some(1.0), Some(3.0)));
+    assert_eq!(package.tools_named("sample/echo").len(), 1);
+    assert_eq!(package.signature, Signature::Unchecked);
+    assert_eq!(package.hash.len(), 64);
+}
+
+#[test]
+fn problems_have_file_line_and_place() {
+    let tool = TOOL.replace("type: number", "type: numeral").replace("tools/echo.py", "tools/other.py");
+    let shown = problems(&package(&[("tools/echo.yaml", &tool)]));
+    let expected = "tools/echo.yaml:5: error: the type \"numeral\" is not known (at parameters[1])";
+    assert!(shown.contains(expected), "{shown}");
+    assert!(shown.contains("the package has no file \"tools/other.py\" (at extra.python.source)"), "{shown}");
+
+    let shown = problems(&package(&[("provider/sample.yaml", "identity: [")]));
+    assert!(shown.contains("provider/sample.yaml"), "{shown}");
+    let shown = problems(&package(&[("manifest.yaml", "name: A B\n")]));
+    for expected in ["name may have", "version is missing", "resource is missing", "plugins is missing"] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+}
+
+#[test]
+fn an_alias_bomb_is_refused() {
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for at in 1..9 {
+        let items = vec![format!("*a{}", at - 1); 10].join(", ");
+        bomb.push_str(&format!("a{at}: &a{at} [{items}]\n"));
+    }
+    let shown = problems(&package(&[("tools/echo.yaml", &bomb)]));
+    assert!(shown.contains("once its aliases are expanded"), "{shown}");
+}
+
+#[test]
+fn a_file_that_is_named_often_is_read_once() {
+    let names = vec!["tools/echo.yaml"; 5000].join(", ");
+    let package = package(&[("provider/sample.yaml", &PROVIDER.replace("tools/echo.yaml", &names))]);
+    assert_eq!(package.providers.tools[0].tools.len(), 1);
+    assert_eq!(problems(&package), "");
+}
+
+#[test]
+fn many_hostile_patterns_end() {
+    let pattern = format!("'{}b'", "*a".repeat(150));
+    let names = vec![pattern; 3000].join(", ");
+    let package = package(&[("provider/sample.yaml", &PROVIDER.replace("tools/echo.yaml", &names))]);
+    assert!(problems(&package).contains("more than 64"), "{}", problems(&package));
+}
+
+#[test]
+fn a_signature_is_checked_with_a_key() {
+    let key =
+        PublicKey::from_pem("-----BEGIN RSA PUBLIC KEY-----\nAAAA\n-----END RSA PUBLIC KEY-----\n").unwrap();
+    let files = package(&[]).files;
+    assert_eq!(signature::check(&files, None, Some(&key)), Signature::Missing);
+    let comment = br#"{"signature": "AAAA", "time": 1}"#.to_vec();
+    let archive = open::Archive { order: vec!["main.py".into()], comment };
+    assert_eq!(signature::check(&files, Some(&archive), Some(&key)), Signature::Wrong);
+    assert!(PublicKey::from_pem("-----BEGIN PUBLIC KEY-----").is_err());
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_as_a_manifest_is_read_without_a_panic(text in "[a-z:\\[\\]{}*&!'\" \n-]{0,200}") {
+        let _ = package(&[("manifest.yaml", &text), ("tools/echo.yaml", &text)]);
+    }
+}

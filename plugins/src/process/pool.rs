@@ -1,0 +1,184 @@
+//! All processes of plugins of a host. Sessions of one plugin share processes, but only within one app, so that what one app gives
+//! to a plugin stays out of the memory that another app's invocations use.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use tidemill_common::http::Http;
+use tidemill_common::value::secrets::Secrets;
+use tidemill_sandbox::helper::Host;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::launch::Launch;
+use super::shared::lock;
+use super::{Answers, Offered, Process, ProcessError, Session, has_served};
+use crate::install::Installed;
+use crate::settings::{ProcessLimits, Settings};
+
+/// The processes of plugins.
+pub struct Plugins {
+    settings: Settings,
+    host: Host,
+    http: Arc<Http>,
+    /// One permit a process.
+    processes: Arc<Semaphore>,
+    runners: Mutex<HashMap<(String, String), Arc<Runner>>>,
+}
+
+/// An invocation.
+pub struct Invocation {
+    /// The request, as the SDK reads it.
+    pub request: Json,
+    /// The app that it is for. Different apps never share a process.
+    pub owner: String,
+    /// Texts that no log line and no error may contain.
+    pub secrets: Secrets,
+    pub answers: Arc<dyn Answers>,
+    /// Files that the plugin may load. They are those of the process, so they matter only for the first invocation.
+    pub offered: Offered,
+}
+
+/// The processes of one plugin for one app.
+struct Runner {
+    places: Arc<Semaphore>,
+    state: tokio::sync::Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    processes: Vec<Process>,
+    failures: u32,
+    not_before: Option<Instant>,
+}
+
+impl Plugins {
+    /// A host without processes. They are started when they are needed.
+    pub fn new(settings: Settings, host: Host, http: Arc<Http>) -> Self {
+        let processes = Arc::new(Semaphore::new(settings.process.processes_max));
+        Self { settings, host, http, processes, runners: Mutex::default() }
+    }
+
+    /// The limits of its processes.
+    pub fn limits(&self) -> &ProcessLimits {
+        &self.settings.process
+    }
+
+    /// Begins a session in a process that has a place, or in a new one.
+    ///
+    /// # Errors
+    /// [`ProcessError`]: there is no place, or the process cannot be started.
+    pub async fn open(
+        &self,
+        installed: &Arc<Installed>,
+        invocation: Invocation,
+    ) -> Result<Session, ProcessError> {
+        let limits = &self.settings.process;
+        let plugin = || installed.package.id();
+        let deadline = Instant::now() + limits.session_timeout;
+        let runner = self.runner(installed, &invocation.owner);
+        let place = tokio::time::timeout_at(deadline, runner.places.clone().acquire_owned()).await;
+        let Ok(Ok(place)) = place else {
+            return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_each_max × sessions_max" });
+        };
+        let Ok(mut state) = tokio::time::timeout_at(deadline, runner.state.lock()).await else {
+            return Err(ProcessError::Busy { plugin: plugin(), limit: "session_timeout" });
+        };
+        state.remove_ended(limits.backoff, limits.backoff_max);
+        let Invocation { request, secrets, answers, offered, .. } = invocation;
+        for process in &state.processes {
+            if let Some(session) = process.open(&request, secrets.clone(), answers.clone(), deadline).await {
+                return Ok(session.holding(place));
+            }
+        }
+        if let Some(wait) = state.not_before.and_then(|then| then.checked_duration_since(Instant::now())) {
+            return Err(ProcessError::BackingOff { plugin: plugin(), wait });
+        }
+        if state.processes.len() >= limits.processes_each_max {
+            return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_each_max" });
+        }
+        let Ok(permit) = self.processes.clone().try_acquire_owned() else {
+            return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_max" });
+        };
+        let (settings, host, http) = (&self.settings, &self.host, &self.http);
+        let launch = Launch { installed, settings, host, http, offered };
+        let process = launch.start(permit).await.inspect_err(|_| {
+            state.fail(limits.backoff, limits.backoff_max);
+        })?;
+        let session = process.open(&request, secrets, answers, deadline).await;
+        state.processes.push(process);
+        let ended = || ProcessError::Ended { plugin: plugin(), reason: "right after its start".into() };
+        session.map(|session| session.holding(place)).ok_or_else(ended)
+    }
+
+    /// Stops all processes and waits for their ends.
+    pub async fn stop(&self) {
+        let runners: Vec<Arc<Runner>> = lock(&self.runners).drain().map(|(_, runner)| runner).collect();
+        for runner in runners {
+            let mut state = runner.state.lock().await;
+            let mut stopping = tokio::task::JoinSet::new();
+            for process in state.processes.drain(..) {
+                stopping.spawn(async move { process.stop().await });
+            }
+            while stopping.join_next().await.is_some() {}
+        }
+    }
+
+    fn runner(&self, installed: &Installed, owner: &str) -> Arc<Runner> {
+        let limits = &self.settings.process;
+        let places = limits.processes_each_max.saturating_mul(limits.sessions_max);
+        let new = || {
+            Arc::new(Runner {
+                places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
+                state: tokio::sync::Mutex::default(),
+            })
+        };
+        let mut runners = lock(&self.runners);
+        // A runner that is used only here begins no session.
+        runners.retain(|_, runner| Arc::strong_count(runner) > 1 || !runner.is_empty());
+        let key = (installed.package.hash.clone(), owner.to_owned());
+        runners.entry(key).or_insert_with(new).clone()
+    }
+}
+
+impl Runner {
+    fn is_empty(&self) -> bool {
+        self.state.try_lock().is_ok_and(|state| {
+            let is_waiting = state.not_before.is_some_and(|then| then > Instant::now());
+            // One that ended unexpectedly still has to be counted.
+            let is_over = |process: &Process| process.end_of().is_some_and(|(_, is_expected)| is_expected);
+            !is_waiting && state.processes.iter().all(is_over)
+        })
+    }
+}
+
+impl State {
+    /// Removes processes that have ended. One that ended without an order counts as a failure, unless it had served.
+    fn remove_ended(&mut self, pause: Duration, most: Duration) {
+        let (ended, alive): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.processes).into_iter().partition(|process| process.end_of().is_some());
+        self.processes = alive;
+        for process in ended {
+            match process.end_of() {
+                Some((_, false)) if !has_served(&process.shared) => self.fail(pause, most),
+                Some((_, false)) => {
+                    // It had served, so it may start again after the shortest pause.
+                    self.failures = 0;
+                    self.fail(pause, most);
+                }
+                Some(_) | None => {}
+            }
+        }
+        if self.processes.iter().any(|process| has_served(&process.shared)) {
+            self.failures = 0;
+        }
+    }
+
+    fn fail(&mut self, pause: Duration, most: Duration) {
+        let wait = pause.saturating_mul(1 << self.failures.min(16)).min(most);
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = Some(Instant::now() + wait);
+    }
+}

@@ -1,0 +1,144 @@
+//! Invokes tools: their parameters ([`cast`]), the session, and their messages ([`message`]).
+
+pub mod cast;
+pub mod message;
+
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::value::JsonMap;
+use tidemill_common::value::secrets::Secrets;
+
+use crate::install::Installed;
+use crate::package::{Parameter, Tool, ToolProvider};
+use crate::process::pool::{Invocation, Plugins};
+use crate::process::{Answers, Offered, ProcessError, Session};
+use cast::ParameterError;
+use message::{Message, MessageError, Messages};
+
+/// Shortest credential that is masked in texts: a shorter one would mask parts of ordinary words.
+const SECRET_CHARS_MIN: usize = 4;
+
+/// The reason why an invocation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// The plugin refuses the credentials.
+    #[error("the plugin does not accept the credentials: {0}")]
+    Credentials(String),
+}
+
+/// An invocation of a tool.
+pub struct Call<'a> {
+    pub plugins: &'a Plugins,
+    pub installed: &'a Arc<Installed>,
+    pub provider: &'a ToolProvider,
+    pub credentials: JsonMap,
+    /// The person for whom it is invoked.
+    pub user: String,
+    /// The app.
+    pub owner: String,
+    pub answers: Arc<dyn Answers>,
+    pub offered: Offered,
+}
+
+/// The messages of an invocation, as they come. Dropping it cancels the invocation.
+pub struct Results {
+    session: Session,
+    messages: Messages,
+}
+
+impl Results {
+    /// The next message; `None` at the end.
+    ///
+    /// # Errors
+    /// [`ToolError`]. The invocation has ended then.
+    pub async fn next(&mut self) -> Result<Option<Message>, ToolError> {
+        while let Some(part) = self.session.next().await? {
+            if let Some(message) = self.messages.read(part)? {
+                return Ok(Some(message));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Call<'_> {
+    /// Begins the invocation of a tool.
+    ///
+    /// # Errors
+    /// [`ToolError`].
+    pub async fn invoke(&self, tool: &Tool, given: JsonMap) -> Result<Results, ToolError> {
+        let parameters = cast::parameters(tool, given)?;
+        let request = json!({
+            "type": "tool", "action": "invoke_tool", "user_id": self.user,
+            "provider": self.provider.name, "tool": tool.name,
+            "credentials": self.credentials, "credential_type": "api-key",
+            "tool_parameters": parameters,
+        });
+        let session = self.open(request).await?;
+        Ok(Results { session, messages: Messages::new(self.plugins.limits().blob_bytes_max) })
+    }
+
+    /// Lets the plugin check the credentials.
+    ///
+    /// # Errors
+    /// [`ToolError`]: it does not accept them, or it cannot be asked.
+    pub async fn validate_credentials(&self) -> Result<(), ToolError> {
+        let request = json!({
+            "type": "tool", "action": "validate_tool_credentials", "user_id": self.user,
+            "provider": self.provider.name, "credentials": self.credentials,
+        });
+        let mut session = self.open(request).await?;
+        loop {
+            match session.next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(()),
+                Err(ProcessError::Failed { kind, message, .. }) => {
+                    return Err(ToolError::Credentials(format!("{kind}: {message}")));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn open(&self, request: Json) -> Result<Session, ProcessError> {
+        let invocation = Invocation {
+            request,
+            owner: self.owner.clone(),
+            secrets: secrets(&self.credentials),
+            answers: self.answers.clone(),
+            offered: self.offered.clone(),
+        };
+        self.plugins.open(self.installed, invocation).await
+    }
+}
+
+/// Texts that no log line and no error may contain.
+fn secrets(credentials: &JsonMap) -> Secrets {
+    let texts = credentials.values().filter_map(Json::as_str);
+    Secrets::unnamed(texts.filter(|text| text.chars().nth(SECRET_CHARS_MIN - 1).is_some()))
+}
+
+/// Credentials with the defaults of the fields that are not given.
+#[must_use]
+pub fn with_defaults(fields: &[Parameter], mut given: JsonMap) -> JsonMap {
+    for field in fields {
+        if let Some(default) = &field.default {
+            given.entry(field.name.clone()).or_insert_with(|| default.clone());
+        }
+    }
+    given
+}
+
+/// The fields that need a value and have none.
+pub fn missing<'p>(fields: &'p [Parameter], given: &JsonMap) -> Vec<&'p Parameter> {
+    let is_missing =
+        |field: &&Parameter| field.required && field.default.is_none() && !given.contains_key(&field.name);
+    fields.iter().filter(is_missing).collect()
+}
