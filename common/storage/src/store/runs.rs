@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Annotations, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact,
+    Annotations, AppKey, AppRecords, AuditLog, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact,
     DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
     FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta,
     NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Revoked, ServerReport, Settling, StoreError,
@@ -196,7 +196,7 @@ pub enum Reserved {
 
 /// The store as the API uses it.
 #[async_trait]
-pub trait Runs: Send + Sync {
+pub trait Runs: AuditLog {
     /// The store of knowledge bases.
     fn knowledge(&self) -> &dyn KnowledgeBases;
     /// The store of annotations.

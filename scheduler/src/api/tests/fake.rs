@@ -13,7 +13,7 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
+    Annotations, Answered, App, AppKey, AppRecords, AuditEntry, AuditKept, AuditLog, AuditPage, Catalog, CatalogKind, ConversationChange,
     ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durability, Durable, Entered,
     Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KnowledgeBases, ListConversations,
     ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
@@ -113,6 +113,16 @@ impl Durable for FakeStore {
         let mut inner = self.lock();
         inner.confirmed.push((written, level));
         if inner.is_unconfirmed { Err(Unconfirmed::NoReplica) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl AuditLog for FakeStore {
+    async fn note_audit(&self, entry: &AuditEntry, kept: AuditKept) -> Result<(), StoreError> {
+        self.knowledge.0.note_audit(entry, kept).await
+    }
+    async fn audit(&self, page: &AuditPage) -> Result<Vec<(EntryId, AuditEntry)>, StoreError> {
+        self.knowledge.0.audit(page).await
     }
 }
 

@@ -8,6 +8,7 @@
 mod annotations;
 mod app_keys;
 mod app_records;
+mod audit;
 mod calls;
 mod catalog;
 mod commit;
@@ -82,6 +83,7 @@ struct Namespace {
     apps: BTreeMap<String, App>,
     keys: app_keys::AppKeys,
     records_of_apps: app_records::Records,
+    audit: audit::Entries,
     budgets: BTreeMap<String, String>,
     triggers: BTreeMap<String, triggers::StoredTrigger>,
     reserved: BTreeMap<String, Reservation>,

@@ -19,7 +19,7 @@ const OWN_TAGS: [&str; 4] = ["limit:", "uploads:", "knowledge:", "annotations:"]
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.
-const FAMILIES: [&str; 30] = [
+const FAMILIES: [&str; 31] = [
     "meta",
     "schedulers",
     "workers",
@@ -29,6 +29,7 @@ const FAMILIES: [&str; 30] = [
     "knowing",
     "app",
     "apps",
+    "audit",
     "end_user",
     "key",
     "keys",
@@ -166,6 +167,10 @@ impl Keys {
     /// set: ids of apps
     pub fn apps(&self) -> String {
         self.global("apps")
+    }
+    /// stream: the audit log
+    pub fn audit(&self) -> String {
+        self.global("audit")
     }
     /// hash: the versions of an app and when each was first published (ms)
     pub fn app_versions(&self, id: &str) -> String {

@@ -10,6 +10,7 @@ mod annotations;
 mod app_keys;
 mod app_records;
 mod asked;
+mod audit;
 mod blobs;
 mod calls;
 mod catalog;
