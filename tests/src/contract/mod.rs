@@ -7,6 +7,7 @@
 mod annotating;
 mod app_keys;
 mod app_records;
+mod auditing;
 mod calling;
 mod cataloguing;
 mod claims;
@@ -114,6 +115,10 @@ cases! {
         a_new_version_of_an_app_brings_no_key_back,
         a_key_keeps_its_label_its_scopes_its_end_and_its_last_use,
         a_revoked_key_keeps_its_spending_and_budget,
+    },
+    auditing::{
+        the_audit_log_has_what_was_noted_the_newest_first_in_pages,
+        the_audit_log_keeps_the_newest_entries_and_none_that_are_too_old,
     },
     app_records::{
         versions_of_an_app_stay_with_their_first_time,

@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 96bf91ad833c733e1635a739792884515f8d037068dca2365933a1562f490023
-Rest: 186b5d374c5ac7493ffa2e484cb752bf3d13641f0cb724adff5ff8387ec05394
+Document: 1b18615ea4e37833a939df7a1649d37360e13e228fdd6f3d496395518ec1b238
+Rest: ee718627524724abbb839ea7d59be2c3d378a014708370caa643feaa1f3582c4
 """
 
 from __future__ import annotations
@@ -24,6 +24,37 @@ class Action(TypedDict):
     id: str
     title: str
     button_style: NotRequired[str]
+
+
+class AdminKey(TypedDict):
+    """An admin key."""
+
+    id: str
+    label: str | None
+    role: Literal["read-only", "operator", "admin"]
+    created_at: float | None
+    """Unix seconds."""
+    expires_at: float | None
+    """Unix seconds."""
+    last_used_at: float | None
+    """Unix seconds."""
+    revoked_at: float | None
+    """Unix seconds."""
+
+
+class AdminKeyRequest(TypedDict):
+    """An admin key to make."""
+
+    label: str
+    """Who or what has the key."""
+    role: Literal["read-only", "operator", "admin"]
+    expires_in_seconds: NotRequired[int]
+
+
+class AdminKeys(TypedDict):
+    """Admin keys."""
+
+    data: list[AdminKey]
 
 
 class AnswerRequest(TypedDict):
@@ -85,6 +116,27 @@ class Apps(TypedDict):
     data: list[App]
 
 
+class AuditEntry(TypedDict):
+    """A request that changed something, or was refused."""
+
+    id: str
+    at: float
+    """Unix seconds."""
+    who: str
+    """The id of an admin key, or `settings`."""
+    label: str | None
+    """The label of the admin key."""
+    role: str
+    address: str | None
+    """The address of the client."""
+    action: str
+    """Method and route."""
+    named: dict[str, str]
+    """The kind and the id of each thing in the path; `made`: the id of what was made."""
+    status: int
+    """The HTTP status of the answer."""
+
+
 class Breakpoint(TypedDict):
     """A command that waits for a node."""
 
@@ -142,6 +194,19 @@ class CommandRequest(TypedDict):
     """A command counts once under its key."""
     durability: NotRequired[Literal["memory", "replicated", "fsync"]]
     """What must have happened before the answer; `scheduler.durability` by default."""
+
+
+class CreatedAdminKey(TypedDict):
+    """A new admin key. It is shown once."""
+
+    id: str
+    label: str | None
+    role: Literal["read-only", "operator", "admin"]
+    key: str
+    created_at: float
+    """Unix seconds."""
+    expires_at: float | None
+    """Unix seconds."""
 
 
 class CreatedKey(TypedDict):
@@ -691,6 +756,16 @@ class Workers(TypedDict):
     """All of `Worker`."""
 
     data: list[Worker]
+
+
+class AuditEntries(TypedDict):
+    """A page of the audit log."""
+
+    data: list[AuditEntry]
+    next: str | None
+    """The `before` of the following page."""
+    scanned: int
+    """How many entries the request has looked at."""
 
 
 class Dataset(TypedDict):

@@ -14,10 +14,12 @@ from tidemill.client.operations.catalog import Entry
 
 if TYPE_CHECKING:
     from tidemill.models import (
+        AdminKey,
         App,
         AppVersion,
         Budget,
         BulkRetry,
+        CreatedAdminKey,
         CreatedKey,
         Dataset,
         DatasetDetail,
@@ -127,6 +129,30 @@ class Keys(Resource):
     def remove_budget(self, key_id: str) -> None:
         """Remove the budget of a key."""
         self._transport.do(apps.remove_budget(key_id))
+
+
+class AdminKeys(Resource):
+    """The keys of this API itself, each with a role: `admin`, `operator` or `read-only`."""
+
+    def all(self) -> list[AdminKey]:
+        """Return all admin keys, also revoked ones."""
+        return self._transport.do(apps.admin_keys())
+
+    def add(self, label: str, role: str, *, expires_in_seconds: int | None = None) -> CreatedAdminKey:
+        """Make an admin key. It is shown once."""
+        return self._transport.do(apps.add_admin_key(label, role, expires_in_seconds))
+
+    def rotate(self, key_id: str, *, overlap_seconds: int | None = None) -> CreatedAdminKey:
+        """Replace an admin key: the new one has the same role and is shown once, the old one ends after the overlap.
+
+        Without `overlap_seconds` that is a day; with 0 the old key is revoked at once.
+        Raises `Conflict` for a key that is no longer valid.
+        """
+        return self._transport.do(apps.rotate_admin_key(key_id, overlap_seconds))
+
+    def revoke(self, key_id: str) -> None:
+        """Revoke an admin key, by its id."""
+        self._transport.do(apps.revoke_admin_key(key_id))
 
 
 class Entries(Resource):

@@ -10,7 +10,7 @@ from tidemill.client.request import Operation, data, get, given, new_key, nothin
 from tidemill.client.retries import Repeat
 
 if TYPE_CHECKING:
-    from tidemill.models import App, AppVersion, Budget, CreatedKey, Key, PublishedApp
+    from tidemill.models import AdminKey, App, AppVersion, Budget, CreatedAdminKey, CreatedKey, Key, PublishedApp
 
 
 def publish(
@@ -81,3 +81,24 @@ def set_budget(key: str, budget: Budget | Mapping[str, Any]) -> Operation[Budget
 def remove_budget(key: str) -> Operation[None]:
     """Remove the budget of a key."""
     return remove("keys", key, "budget")
+
+
+def admin_keys() -> Operation[list[AdminKey]]:
+    """List all admin keys."""
+    return get(data, "admin-keys")
+
+
+def add_admin_key(label: str, role: str, expires_in_seconds: int | None) -> Operation[CreatedAdminKey]:
+    """Make an admin key with a role."""
+    body = given(label=label, role=role, expires_in_seconds=expires_in_seconds)
+    return send("POST", whole, "admin-keys", body=body)
+
+
+def rotate_admin_key(key: str, overlap_seconds: int | None) -> Operation[CreatedAdminKey]:
+    """Replace an admin key."""
+    return send("POST", whole, "admin-keys", key, "rotate", body=given(overlap_seconds=overlap_seconds))
+
+
+def revoke_admin_key(key: str) -> Operation[None]:
+    """Revoke an admin key. Repeated it is no error."""
+    return send("DELETE", nothing, "admin-keys", key, repeat=Repeat.ANY)
