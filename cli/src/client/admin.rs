@@ -29,6 +29,8 @@ impl Client {
 
     /// Lists entries of the audit log, the newest first: `{"data": […], "next"}`.
     pub(crate) async fn audit(&self, query: &[(&str, String)]) -> Result<Json, ClientError> {
-        self.json(self.get("/api/v1/audit").query(query)).await
+        let query: Vec<String> =
+            query.iter().map(|(name, value)| format!("{name}={}", segment(value))).collect();
+        self.json(self.get(&format!("/api/v1/audit?{}", query.join("&")))).await
     }
 }

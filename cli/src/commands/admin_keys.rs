@@ -87,8 +87,9 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             if common.json {
                 json::whole(&json!({"id": id, "revoked": true}), console)?;
             } else {
-                console
-                    .note(format_args!("admin key {id} is revoked; its open connections end within a second"));
+                console.note(format_args!(
+                    "admin key {id} is revoked; its open connections end within a second"
+                ));
             }
         }
     }
@@ -128,7 +129,9 @@ mod tests {
                 "revoked_at": 2},
         ]});
         let shown = render(&keys);
-        for word in ["on call", "operator", "until 1970-01-01 00:01:00 UTC", "revoked 1970-01-01 00:00:02 UTC"] {
+        for word in
+            ["on call", "operator", "until 1970-01-01 00:01:00 UTC", "revoked 1970-01-01 00:00:02 UTC"]
+        {
             assert!(shown.contains(word), "{word}: {shown}");
         }
         let made = json!({"id": "ab12", "label": "ci", "role": "admin", "key": "admin-1"});

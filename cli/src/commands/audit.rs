@@ -89,7 +89,9 @@ mod tests {
                 "action": "POST /apps", "named": {"made": "a1"}, "status": 201},
         ]});
         let shown = render(&entries);
-        for word in ["on call", "192.0.2.1", "DELETE /dead/{id}", "dead_letter 0/1-1", "settings", "made a1", "201"] {
+        for word in
+            ["on call", "192.0.2.1", "DELETE /dead/{id}", "dead_letter 0/1-1", "settings", "made a1", "201"]
+        {
             assert!(shown.contains(word), "{word}: {shown}");
         }
     }

@@ -3,7 +3,7 @@
 //! revoked and end open streams in the same way. A refused request is noted in the audit log.
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::StatusCode;
+use axum::http::{Extensions, HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
@@ -18,10 +18,10 @@ use super::roles::{Role, needs};
 use super::{ApiState, audit, sse};
 
 /// The beginning of every admin key that `/api/v1/admin-keys` makes.
-pub const ADMIN_KEY_BEGINS: &str = "admin-";
+pub(super) const ADMIN_KEY_BEGINS: &str = "admin-";
 
 /// Creates an admin key: `admin-` and 32 random characters.
-pub fn new_admin_key() -> String {
+pub(super) fn new_admin_key() -> String {
     format!("{ADMIN_KEY_BEGINS}{}", uuid::Uuid::new_v4().simple())
 }
 
@@ -44,12 +44,12 @@ pub(super) fn route_of(request: &Request) -> &str {
 /// # Errors
 /// 401 without a valid key, or with one that is revoked or expires meanwhile; 429 after too many wrong ones; 403 when the
 /// role is not enough, and for wrong keys when the settings have none.
-pub async fn admin(
+pub(super) async fn admin(
     State(state): State<ApiState>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let (caller, in_use) = caller(&state, &request).await?;
+    let (caller, in_use) = caller(&state, request.headers(), request.extensions()).await?;
     let needed = needs(request.method(), route_of(&request));
     if caller.role < needed {
         let refused = audit::Draft::of(&state, &caller, &mut request).await;
@@ -66,13 +66,17 @@ pub async fn admin(
 }
 
 /// Finds out whose key a request has. The key of the settings cannot end.
-async fn caller(state: &ApiState, request: &Request) -> Result<(AdminCaller, Option<KeyInUse>), ApiError> {
+async fn caller(
+    state: &ApiState,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<(AdminCaller, Option<KeyInUse>), ApiError> {
     let is_closed = state.admin_key_hash.is_none();
     let closed = || {
         let message = "this API is closed: set scheduler.admin_key (TIDEMILL_ADMIN_KEY) to open it";
         ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
     };
-    let key = match bearer(request.headers()) {
+    let key = match bearer(headers) {
         Ok(key) => key,
         Err(_) if is_closed => return Err(closed()),
         Err(error) => return Err(error),
@@ -87,7 +91,7 @@ async fn caller(state: &ApiState, request: &Request) -> Result<(AdminCaller, Opt
     {
         return Ok(known);
     }
-    let wrong = state.callers.refuse(request.headers(), request.extensions());
+    let wrong = state.callers.refuse(headers, extensions);
     Err(if is_closed && wrong.status() == StatusCode::UNAUTHORIZED { closed() } else { wrong })
 }
 

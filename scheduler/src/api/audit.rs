@@ -134,7 +134,15 @@ impl Audit {
         };
         metrics::counter!(AUDIT_LOST).increment(1);
         tracing::error!(
-            key, role, address, method, route, ?named, status, reason, "an entry is missing in the audit log"
+            key,
+            role,
+            address,
+            method,
+            route,
+            ?named,
+            status,
+            reason,
+            "an entry is missing in the audit log"
         );
     }
 }
@@ -189,7 +197,8 @@ fn harmless(id: &str) -> String {
 /// The response, and the id of what it says was made.
 async fn made_by(response: Response, method: &str) -> (Response, Option<String>) {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let is_small = http_body::Body::size_hint(response.body()).upper().is_some_and(|it| it <= ANSWER_BYTES_MAX);
+    let is_small =
+        http_body::Body::size_hint(response.body()).upper().is_some_and(|it| it <= ANSWER_BYTES_MAX);
     let is_json = kind.is_some_and(|kind| kind.starts_with("application/json"));
     if method != "POST" || !response.status().is_success() || !is_json || !is_small {
         return (response, None);

@@ -143,8 +143,13 @@ mod tests {
     #[test]
     fn each_operation_of_the_router_has_one_role_and_the_table_has_no_other() {
         let mut listed = BTreeSet::new();
-        for (route, method) in NEEDS.iter().flat_map(|(route, all)| all.iter().map(move |one| (route, &one.0))) {
-            assert!(listed.insert((method.to_string(), route.to_string())), "{method} {route} is there twice");
+        for (route, method) in
+            NEEDS.iter().flat_map(|(route, all)| all.iter().map(move |one| (route, &one.0)))
+        {
+            assert!(
+                listed.insert((method.to_string(), route.to_string())),
+                "{method} {route} is there twice"
+            );
         }
         assert!(listed.len() > 60, "{listed:?}");
         assert_eq!(of_router(), listed);

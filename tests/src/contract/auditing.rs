@@ -21,7 +21,11 @@ fn entry(route: &str) -> AuditEntry {
     }
 }
 
-async fn page(s: &Subject, before: Option<EntryId>, count: usize) -> Result<Vec<(EntryId, String)>, super::Broken> {
+async fn page(
+    s: &Subject,
+    before: Option<EntryId>,
+    count: usize,
+) -> Result<Vec<(EntryId, String)>, super::Broken> {
     let page = AuditPage { before, since: Timestamp::from_millis(0), count };
     let found = s.store().audit(&page).await?;
     Ok(found.into_iter().map(|(id, entry)| (id, entry.route)).collect())

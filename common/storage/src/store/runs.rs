@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Annotations, AppKey, AppRecords, AuditLog, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
+    Annotations, AppKey, AppRecords, AuditLog, Catalog, CatalogKind, ConversationChange, ConversationRef,
+    DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
     FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta,
     NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Revoked, ServerReport, Settling, StoreError,
     TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,

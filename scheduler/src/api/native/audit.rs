@@ -78,7 +78,8 @@ fn wanted(params: &Params) -> Result<Wanted<'_>, ApiError> {
             read.ok_or_else(|| wrong("limit", format!("1 to {LIST_MAX}")))?
         }
     };
-    let since = params.get("since").map(|text| millis(text).ok_or_else(|| wrong("since", "a Unix time".into())));
+    let since =
+        params.get("since").map(|text| millis(text).ok_or_else(|| wrong("since", "a Unix time".into())));
     let before = match params.get("before") {
         None => None,
         Some(text) if text.contains('-') => {
@@ -86,7 +87,8 @@ fn wanted(params: &Params) -> Result<Wanted<'_>, ApiError> {
             Some(id)
         }
         Some(text) => {
-            let at = millis(text).ok_or_else(|| wrong("before", "a Unix time, or the next of a page".into()))?;
+            let at =
+                millis(text).ok_or_else(|| wrong("before", "a Unix time, or the next of a page".into()))?;
             Some(EntryId::new(at.unsigned_abs(), 0))
         }
     };
@@ -104,7 +106,8 @@ fn millis(text: &str) -> Option<i64> {
 
 impl Wanted<'_> {
     fn has(&self, entry: &AuditEntry, label: Option<&String>) -> bool {
-        let is_of = |who: &str| who == entry.key.as_deref().unwrap_or(SETTINGS) || label.is_some_and(|it| it == who);
+        let is_of =
+            |who: &str| who == entry.key.as_deref().unwrap_or(SETTINGS) || label.is_some_and(|it| it == who);
         let does = |action: &String| action_of(entry).to_lowercase().contains(action);
         self.who.is_none_or(is_of) && self.action.as_ref().is_none_or(does)
     }
