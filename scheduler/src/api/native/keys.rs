@@ -187,7 +187,7 @@ pub async fn add_scoped(
 /// # Errors
 /// 404 for an unknown key.
 pub async fn revoke(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<StatusCode, ApiError> {
-    if admin_keys::find(&state, &id).await?.is_some() {
+    if admin_keys::is_one(&state, &id).await == Some(true) {
         return Err(unknown(&id));
     }
     revoked(&state, &id).await
