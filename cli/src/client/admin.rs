@@ -1,4 +1,4 @@
-//! API calls for admin keys and the audit log.
+//! API calls for admin keys, the audit log, and webhooks of apps.
 
 use serde_json::Value as Json;
 
@@ -33,4 +33,36 @@ impl Client {
             query.iter().map(|(name, value)| format!("{name}={}", segment(value))).collect();
         self.json(self.get(&format!("/api/v1/audit?{}", query.join("&")))).await
     }
+
+    /// Sets the webhook of an app. A new secret is in the response, and never shown again.
+    pub(crate) async fn set_webhook(&self, app: &str, body: &Json) -> Result<Json, ClientError> {
+        let request = self.http.put(format!("{}{}", self.base, webhook_path(app)));
+        self.json(request.bearer_auth(&self.key).json(body)).await
+    }
+
+    /// Returns the webhook of an app without its secret.
+    pub(crate) async fn webhook(&self, app: &str) -> Result<Json, ClientError> {
+        self.json(self.get(&webhook_path(app))).await
+    }
+
+    /// Sends a test to the webhook of an app.
+    pub(crate) async fn test_webhook(&self, app: &str) -> Result<Json, ClientError> {
+        self.json(self.post(&format!("{}/test", webhook_path(app)))).await
+    }
+
+    /// Returns the notices of an app that wait or were given up.
+    pub(crate) async fn webhook_deliveries(&self, app: &str) -> Result<Json, ClientError> {
+        self.json(self.get(&format!("{}/deliveries", webhook_path(app)))).await
+    }
+
+    /// Removes the webhook of an app.
+    pub(crate) async fn remove_webhook(&self, app: &str) -> Result<(), ClientError> {
+        let request = self.http.delete(format!("{}{}", self.base, webhook_path(app)));
+        self.send(request.bearer_auth(&self.key)).await?;
+        Ok(())
+    }
+}
+
+fn webhook_path(app: &str) -> String {
+    format!("/api/v1/apps/{}/webhook", segment(app))
 }

@@ -38,6 +38,7 @@ mod show_waits;
 mod trial;
 mod triggers;
 mod watch;
+mod webhook;
 
 use std::process::ExitCode;
 

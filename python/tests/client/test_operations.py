@@ -32,6 +32,13 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "remove_version": lambda client: client.apps.remove_version("a", "v"),
     "add_app_key": lambda client: client.apps.add_key("a"),
     "list_app_keys": lambda client: client.apps.keys("a"),
+    "get_webhook": lambda client: client.apps.webhook("a"),
+    "set_webhook": lambda client: client.apps.set_webhook(
+        "a", "https://b", events=["ended"], outputs=True, secret="new"
+    ),
+    "test_webhook": lambda client: client.apps.test_webhook("a"),
+    "list_deliveries": lambda client: client.apps.deliveries("a"),
+    "remove_webhook": lambda client: client.apps.remove_webhook("a"),
     "list_keys": lambda client: client.keys.all(),
     "add_key": lambda client: client.keys.add_for_datasets(),
     "rotate_key": lambda client: client.keys.rotate("k", overlap_seconds=60),

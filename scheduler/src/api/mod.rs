@@ -55,6 +55,7 @@ use self::error::{ApiError, Cause};
 use self::key_used::LastUses;
 use self::key_watch::KeyWatch;
 use self::outer::Outers;
+use crate::background::webhooks::Notifier;
 use crate::runs::forms::FormSecret;
 use crate::shards::liveness::Liveness;
 use crate::stopping::Stage;
@@ -89,6 +90,8 @@ pub struct ApiState {
     pub(crate) admin_key_hash: Option<Arc<str>>,
     /// Writes the audit log.
     pub(crate) audit: Arc<Audit>,
+    /// Sends notices to webhooks of apps.
+    pub(crate) webhooks: Notifier,
     /// Seals the secrets in published workflows and stored entries.
     pub(crate) sealing_key: Option<SealingKey>,
 }
@@ -108,6 +111,7 @@ impl ApiState {
         Self {
             submitter: Arc::new(Submitter::new(store.clone(), config.clone(), workflows.clone())),
             admin_key_hash: (!key.is_empty()).then(|| auth::sha256_hex(key.as_str()).into()),
+            webhooks: Notifier::new(store.clone(), config.clone(), workflows.clone(), sealing_key.clone()),
             keys_used: Arc::new(KeyWatch::new(store.clone())),
             last_uses: Arc::new(LastUses::new(store.clone())),
             callers: Arc::new(Callers::new(&config.scheduler)),
@@ -169,6 +173,12 @@ fn native_routes() -> Router<ApiState> {
         .route("/apps/{id}", get(native::apps::show))
         .route("/apps/{id}/versions", get(native::versions::list))
         .route("/apps/{id}/versions/{version}", delete(native::versions::remove))
+        .route(
+            "/apps/{id}/webhook",
+            get(native::webhook::show).put(native::webhook::set).delete(native::webhook::remove),
+        )
+        .route("/apps/{id}/webhook/deliveries", get(native::webhook::deliveries))
+        .route("/apps/{id}/webhook/test", post(native::webhook::test))
         .route("/apps/{id}/keys", post(native::keys::add).get(native::keys::of_app))
         .route("/dead", get(native::dead::list))
         .route("/dead/retry", post(native::dead_bulk::retry))

@@ -47,10 +47,11 @@ const READ_ONLY: Role = Role::ReadOnly;
 const OPERATOR: Role = Role::Operator;
 const ADMIN: Role = Role::Admin;
 
-/// Routes below `/api/v1`, and the role for each of their methods. Webhook addresses of triggers start runs without a key, a
+/// Routes below `/api/v1`, and the role for each of their methods. Webhook addresses of triggers start runs without a key, that of an
+/// app's webhook may have a secret, a
 /// snapshot has a run's secrets (sealed), and the audit log has addresses of people: they are not for `read-only`.
 #[rustfmt::skip]
-const NEEDS: [(&str, &[(Method, Role)]); 49] = [
+const NEEDS: [(&str, &[(Method, Role)]); 52] = [
     ("/admin-keys", &[(Method::GET, OPERATOR), (Method::POST, ADMIN)]),
     ("/admin-keys/{id}", &[(Method::DELETE, ADMIN)]),
     ("/admin-keys/{id}/rotate", &[(Method::POST, ADMIN)]),
@@ -59,6 +60,9 @@ const NEEDS: [(&str, &[(Method, Role)]); 49] = [
     ("/apps/{id}/keys", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),
     ("/apps/{id}/versions", &[(Method::GET, READ_ONLY)]),
     ("/apps/{id}/versions/{version}", &[(Method::DELETE, ADMIN)]),
+    ("/apps/{id}/webhook", &[(Method::GET, OPERATOR), (Method::PUT, ADMIN), (Method::DELETE, ADMIN)]),
+    ("/apps/{id}/webhook/deliveries", &[(Method::GET, READ_ONLY)]),
+    ("/apps/{id}/webhook/test", &[(Method::POST, OPERATOR)]),
     ("/audit", &[(Method::GET, OPERATOR)]),
     ("/calls", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),
     ("/calls/{id}", &[(Method::GET, READ_ONLY), (Method::PUT, ADMIN), (Method::DELETE, ADMIN)]),

@@ -95,6 +95,7 @@ mod tool_servers;
 mod triggers;
 mod unread_bodies;
 mod warnings;
+mod webhooks_out;
 mod working_time;
 
 use tidemill_tests::client::Client;

@@ -30,6 +30,7 @@ mod runs;
 mod shards;
 mod trigger;
 mod uploads;
+pub mod webhooks;
 
 pub use annotations::{Annotation, AnnotationAdded, Annotations};
 pub use app_keys::{AppKey, KeyGrant, KeyNote, KeyScope, NewKey, Revoked};
@@ -64,6 +65,7 @@ pub use trigger::{
     shard_of,
 };
 pub use uploads::{UploadCharge, UploadCharged};
+pub use webhooks::{Notice, NoticeTried, WaitingNotices, Webhooks};
 
 use tidemill_wire::{VERSION, WireError};
 

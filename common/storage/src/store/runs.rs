@@ -10,7 +10,7 @@ use super::{
     DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
     FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta,
     NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Revoked, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,
+    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, Webhooks, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -196,7 +196,7 @@ pub enum Reserved {
 
 /// The store as the API uses it.
 #[async_trait]
-pub trait Runs: AuditLog {
+pub trait Runs: AuditLog + Webhooks {
     /// The store of knowledge bases.
     fn knowledge(&self) -> &dyn KnowledgeBases;
     /// The store of annotations.

@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 1b18615ea4e37833a939df7a1649d37360e13e228fdd6f3d496395518ec1b238
-Rest: ee718627524724abbb839ea7d59be2c3d378a014708370caa643feaa1f3582c4
+Document: 886f5f73ccf6a0a6dc36f3a0dd73fe81efb264f7c0383d040282aab85296fc7d
+Rest: 1ecd881ba760f2bda09da90569fcdd7c2ae544c1eacfc95335389733e90c0033
 """
 
 from __future__ import annotations
@@ -343,6 +343,21 @@ class File(TypedDict):
     extension: str
     mime_type: str
     created_at: int
+
+
+class GivenUpNotice(TypedDict):
+    """A notice that was given up."""
+
+    id: str
+    """The `webhook-id`."""
+    event: Literal["ended", "failed", "paused"]
+    run: str
+    tries: int
+    error: str
+    status: int | None
+    """The HTTP status of the last answer."""
+    last_at: float
+    """Unix seconds."""
 
 
 class History(TypedDict):
@@ -712,6 +727,23 @@ class Wait(TypedDict):
     held_by: str | None
 
 
+class WaitingNotice(TypedDict):
+    """A notice that waits."""
+
+    id: str
+    """The `webhook-id`."""
+    event: Literal["ended", "failed", "paused"]
+    run: str
+    tries: int
+    next_at: float
+    """When it is tried next, in Unix seconds."""
+    error: str | None
+    status: int | None
+    """The HTTP status of the last answer."""
+    last_at: float | None
+    """Unix seconds."""
+
+
 class Warning(TypedDict):
     """Something that the author of the workflow may not have meant."""
 
@@ -756,6 +788,39 @@ class Workers(TypedDict):
     """All of `Worker`."""
 
     data: list[Worker]
+
+
+class Webhook(TypedDict):
+    """The server that is notified about the runs of an app."""
+
+    app: str
+    url: str
+    events: list[Literal["ended", "failed", "paused"]]
+    include: list[Literal["outputs"]]
+    created_at: float
+    """Unix seconds."""
+    updated_at: float
+    """Unix seconds."""
+    secret: NotRequired[str]
+    """Only in the answer that makes it."""
+
+
+class WebhookRequest(TypedDict):
+    """A webhook to set."""
+
+    url: str
+    events: NotRequired[list[Literal["ended", "failed", "paused"]]]
+    include: NotRequired[list[Literal["outputs"]]]
+    secret: NotRequired[str]
+    """`whsec_` and 24 to 64 bytes in base64, or `new`."""
+
+
+class WebhookTest(TypedDict):
+    """The result of a test."""
+
+    delivered: bool
+    status: int | None
+    error: str | None
 
 
 class AuditEntries(TypedDict):
@@ -814,6 +879,17 @@ class Datasets(TypedDict):
     """All of `DatasetSummary`."""
 
     data: list[DatasetSummary]
+
+
+class Deliveries(TypedDict):
+    """The notices of an app."""
+
+    waiting: int
+    """How many wait."""
+    data: list[WaitingNotice]
+    """The first of those that wait, the next one first."""
+    given_up: list[GivenUpNotice]
+    """Newest first."""
 
 
 class Document(TypedDict):

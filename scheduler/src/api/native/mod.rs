@@ -28,3 +28,4 @@ pub mod submit;
 pub mod triggers;
 mod version_use;
 pub mod versions;
+pub mod webhook;

@@ -30,6 +30,7 @@ mod shards;
 mod stream;
 mod triggers;
 mod uploads;
+mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -84,6 +85,8 @@ struct Namespace {
     keys: app_keys::AppKeys,
     records_of_apps: app_records::Records,
     audit: audit::Entries,
+    /// The webhook of each app.
+    webhooks: BTreeMap<String, String>,
     budgets: BTreeMap<String, String>,
     triggers: BTreeMap<String, triggers::StoredTrigger>,
     reserved: BTreeMap<String, Reservation>,

@@ -39,6 +39,7 @@ mod suspects;
 mod told;
 mod triggers;
 mod uploads;
+mod webhooks;
 
 #[cfg(test)]
 mod page;

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         DeadFilter,
         DeadLetter,
         DeadLetterContent,
+        Deliveries,
         DocumentDetail,
         DocumentRequest,
         File,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
         Key,
         PublishedApp,
         Retried,
+        Webhook,
+        WebhookTest,
     )
 
 
@@ -98,6 +101,37 @@ class AsyncApps(AsyncResource):
         With `scopes` it may only do these: `run`, `read`, `files`, `forms`.
         """
         return await self._transport.do(apps.add_key(app, label, scopes, expires_in_seconds))
+
+    async def webhook(self, app: str) -> Webhook:
+        """Return the webhook of an app, without its secret. Raises `NotFound` if there is none."""
+        return await self._transport.do(apps.webhook(app))
+
+    async def set_webhook(
+        self,
+        app: str,
+        url: str,
+        *,
+        events: Sequence[str] | None = None,
+        outputs: bool = False,
+        secret: str | None = None,
+    ) -> Webhook:
+        """Let a server be notified when runs of an app end, fail or pause: `ended`, `failed`, `paused`.
+
+        A new secret is in the answer, once; with `secret="new"` one is made again.
+        """
+        return await self._transport.do(apps.set_webhook(app, url, events, outputs, secret))
+
+    async def test_webhook(self, app: str) -> WebhookTest:
+        """Send a test to the webhook of an app, once."""
+        return await self._transport.do(apps.test_webhook(app))
+
+    async def deliveries(self, app: str) -> Deliveries:
+        """Return the notices of an app that wait, and the newest ones that were given up."""
+        return await self._transport.do(apps.deliveries(app))
+
+    async def remove_webhook(self, app: str) -> None:
+        """Remove the webhook of an app. Notices that wait are dropped."""
+        await self._transport.do(apps.remove_webhook(app))
 
 
 class AsyncKeys(AsyncResource):
