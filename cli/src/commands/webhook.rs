@@ -113,8 +113,12 @@ fn render(webhook: &Json) -> String {
         names.collect::<Vec<_>>().join(",")
     };
     let word = |name: &str| text::one_line(webhook[name].as_str().unwrap_or_default());
-    let mut pairs =
-        vec![("app", word("app")), ("url", word("url")), ("events", list("events")), ("include", list("include"))];
+    let mut pairs = vec![
+        ("app", word("app")),
+        ("url", word("url")),
+        ("events", list("events")),
+        ("include", list("include")),
+    ];
     if webhook["secret"].is_string() {
         pairs.push(("secret", word("secret")));
     }
@@ -126,7 +130,15 @@ fn render_deliveries(all: &Json) -> String {
         let word = |name: &str| text::one_line(notice[name].as_str().unwrap_or_default());
         let moment = |name: &str| notice[name].as_f64().map(text::moment).unwrap_or_default();
         let tries = notice["tries"].to_string();
-        vec![state.into(), word("event"), word("run"), tries, moment("last_at"), moment("next_at"), word("error")]
+        vec![
+            state.into(),
+            word("event"),
+            word("run"),
+            tries,
+            moment("last_at"),
+            moment("next_at"),
+            word("error"),
+        ]
     };
     let list = |name: &str| all[name].as_array().cloned().unwrap_or_default();
     let mut rows: Vec<_> = list("data").iter().map(|notice| row(notice, "waits")).collect();
@@ -140,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_webhook_shows_its_secret_only_when_it_is_new() {
-        let mut webhook = json!({"app": "a", "url": "https://a.example", "events": ["ended", "failed"], "include": []});
+        let mut webhook =
+            json!({"app": "a", "url": "https://a.example", "events": ["ended", "failed"], "include": []});
         let shown = render(&webhook);
         assert!(shown.contains("ended,failed") && !shown.contains("secret"), "{shown}");
         webhook["secret"] = "whsec_1".into();

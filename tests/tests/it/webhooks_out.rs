@@ -139,7 +139,10 @@ async fn a_receiver_that_fails_first_gets_each_notice_under_the_same_id() {
     // Neither the secret nor the address is stored or shown.
     let shown = client.get(&format!("/api/v1/apps/{app}/webhook")).await;
     let stored = cluster.redis.cli(&["HGETALL", "tm:webhooks"]);
-    assert!(!shown.text.contains(&secret) && !stored.contains(&secret) && !stored.contains(&hook.url), "{stored}");
+    assert!(
+        !shown.text.contains(&secret) && !stored.contains(&secret) && !stored.contains(&hook.url),
+        "{stored}"
+    );
     assert_eq!(text(&shown.body, "url"), hook.url);
     let tested = client.post(&format!("/api/v1/apps/{app}/webhook/test"), &json!({})).await;
     assert_eq!(tested.body, json!({"delivered": true, "status": 204, "error": null}), "{}", tested.text);
@@ -202,7 +205,8 @@ async fn the_notices_of_a_scheduler_that_is_killed_are_sent_by_another_one() {
     let (app, _) = client.register(&Flow::new("start -> end")).await;
     set(&client, &app, json!({"url": hook.url})).await;
     let run = client.submit(&json!({"app": app, "inputs": {}})).await;
-    until("the first try to begin", LONG, async || if hook.all().len() == 1 { Ok(()) } else { Err("none") }).await;
+    until("the first try to begin", LONG, async || if hook.all().len() == 1 { Ok(()) } else { Err("none") })
+        .await;
     let second = cluster.scheduler().await;
     first.process.kill();
     let taken = hook.taken(1).await.remove(0);

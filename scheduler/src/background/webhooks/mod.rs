@@ -42,6 +42,8 @@ use body::{Bodies, BodyError};
 const POLL_PAUSE: Duration = Duration::from_secs(30);
 /// The pause after a failure of the store, and after newly taken shards were not yet looked at.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
+/// The shortest pause between two looks.
+const GATHER: Duration = Duration::from_millis(50);
 /// Notices of an app that one look reads of each shard.
 const PIECE: usize = 50;
 /// Notices of an app that are sent at the same time, from each shard.
@@ -138,6 +140,8 @@ impl Notifier {
                 }
             };
             looked_at.clone_from(&shards);
+            // What many commits order within this time is read in one look.
+            tokio::time::sleep(GATHER).await;
             let wake = Instant::now() + pause;
             loop {
                 // Another process may have left notices on a shard that was taken over.

@@ -16,8 +16,12 @@ use crate::runs::forms::hmac_sha256;
 
 /// Most notices that a process sends at the same time.
 const AT_ONCE: usize = 128;
-/// Most bytes of an answer that are read, so that the connection can be used again.
+/// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
+/// The longest time for them.
+const REST: Duration = Duration::from_secs(1);
+/// The longest text about a failure, in characters.
+const ERROR_CHARS_MAX: usize = 500;
 /// The status by which a receiver says that it wants nothing any more.
 const GONE: u16 = 410;
 
@@ -35,7 +39,8 @@ pub(crate) struct Untaken {
 
 impl Untaken {
     pub(super) fn because(error: impl Into<String>) -> Self {
-        Self { error: error.into(), status: None, asked: None, is_final: false }
+        let error = error.into().chars().take(ERROR_CHARS_MAX).collect();
+        Self { error, status: None, asked: None, is_final: false }
     }
 }
 
@@ -63,15 +68,20 @@ impl Sender {
         let client = self.client().await.map_err(Untaken::because)?;
         let headers = headers(to, id, body, now).ok_or_else(|| Untaken::because("its secret is invalid"))?;
         let body = Bytes::copy_from_slice(body.as_bytes());
-        let answering = async {
-            let answer = client.post_once(&to.url, headers, body, self.timeout).await;
-            let answer = answer.map_err(|error| Untaken::because(error.to_string()))?;
-            let taken = judge(answer.response.status().as_u16(), answer.response.headers());
-            read_rest(answer).await;
-            taken
-        };
-        let bound = format!("it did not answer within {} ms (webhooks.timeout_ms)", self.timeout.as_millis());
-        tokio::time::timeout(self.timeout, answering).await.unwrap_or_else(|_| Err(Untaken::because(bound)))
+        let posting = client.post_once(&to.url, headers, body, self.timeout);
+        match tokio::time::timeout(self.timeout, posting).await {
+            Ok(Ok(answer)) => {
+                let taken = judge(answer.response.status().as_u16(), answer.response.headers());
+                // The status decides; the rest is read so that the connection can be used again.
+                let _ = tokio::time::timeout(REST, read_rest(answer)).await;
+                taken
+            }
+            Ok(Err(error)) => Err(Untaken::because(error.to_string())),
+            Err(_) => {
+                let ms = self.timeout.as_millis();
+                Err(Untaken::because(format!("it did not answer within {ms} ms (webhooks.timeout_ms)")))
+            }
+        }
     }
 
     async fn client(&self) -> Result<&Http, String> {
