@@ -292,7 +292,7 @@ impl Submitter {
             caller: submission.called.as_ref().map(|by| Box::new(by.caller.clone())),
             call_depth: submission.call_depth,
             key: submission.key.clone(),
-            webhook: self.webhook(submission),
+            webhook: self.webhook(submission).await?,
             commands: commands::stored_breakpoints(prepared.breakpoints, blobs).await?,
             user: prepared.user,
             options: prepared.options,
@@ -301,9 +301,11 @@ impl Submitter {
     }
 
     /// The events of a run for the webhook of its app. A sub-workflow run is a part of its caller.
-    fn webhook(&self, submission: &Submission) -> Option<String> {
-        let app = submission.workflow.app_id().filter(|_| submission.called.is_none())?;
-        self.webhooks.events_of(&app)
+    async fn webhook(&self, submission: &Submission) -> Result<Option<String>, StoreError> {
+        match submission.workflow.app_id().filter(|_| submission.called.is_none()) {
+            Some(app) => self.webhooks.events_of(&app).await,
+            None => Ok(None),
+        }
     }
 
     /// The rules by which the outputs of a called run are cleaned for its caller.

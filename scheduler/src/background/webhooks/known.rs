@@ -17,7 +17,8 @@ const READ_PAUSE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct KnownWebhooks {
     store: Arc<dyn Runs>,
-    events: Arc<RwLock<HashMap<String, String>>>,
+    /// `None` before the first read.
+    events: Arc<RwLock<Option<HashMap<String, String>>>>,
 }
 
 impl KnownWebhooks {
@@ -27,9 +28,19 @@ impl KnownWebhooks {
     }
 
     /// The events for which an app has a webhook, as of the last read.
-    pub(crate) fn events_of(&self, app: &str) -> Option<String> {
-        let events = self.events.read().unwrap_or_else(PoisonError::into_inner);
-        events.get(app).filter(|events| !events.is_empty()).cloned()
+    ///
+    /// # Errors
+    /// Nothing was read yet, and it cannot be read now.
+    pub(crate) async fn events_of(&self, app: &str) -> Result<Option<String>, StoreError> {
+        if self.known(|_| ()).is_none() {
+            self.refresh().await?;
+        }
+        let events = self.known(|events| events.get(app).filter(|events| !events.is_empty()).cloned());
+        Ok(events.flatten())
+    }
+
+    fn known<T>(&self, look: impl FnOnce(&HashMap<String, String>) -> T) -> Option<T> {
+        self.events.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(look)
     }
 
     /// Reads them again.
@@ -39,7 +50,7 @@ impl KnownWebhooks {
     pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
         let all = self.store.webhooks().await?;
         let events = all.into_iter().map(|(app, text)| (app, Webhook::events_in(&text))).collect();
-        *self.events.write().unwrap_or_else(PoisonError::into_inner) = events;
+        *self.events.write().unwrap_or_else(PoisonError::into_inner) = Some(events);
         Ok(())
     }
 

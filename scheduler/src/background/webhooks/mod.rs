@@ -210,9 +210,8 @@ impl Notifier {
     async fn drop_surplus(&self, notice: &Notice) -> Result<(), StoreError> {
         let max = self.config.webhooks.waiting_max;
         let error = format!("more than {max} notices of the app wait on this shard (webhooks.waiting_max)");
-        let now = self.store.time().await?;
         let untaken = Untaken { is_final: true, ..Untaken::because(error) };
-        self.failed(notice, &untaken, now).await
+        self.failed(notice, &untaken).await
     }
 
     /// Tries to send a notice once, and stores the result.
@@ -220,7 +219,7 @@ impl Notifier {
         let now = self.store.time().await?;
         let webhook = match self.webhook(&notice.app).await? {
             Some(Ok(webhook)) => webhook,
-            Some(Err(error)) => return self.failed(notice, &Untaken::because(error.to_string()), now).await,
+            Some(Err(error)) => return self.failed(notice, &Untaken::because(error.to_string())).await,
             None => return self.settle(notice, &NoticeTried::Done).await,
         };
         if !webhook.events.contains(&notice.event.as_str()) {
@@ -231,18 +230,20 @@ impl Notifier {
             // There is nothing left to say.
             Ok(None) => return self.settle(notice, &NoticeTried::Done).await,
             Err(BodyError::Store(error)) => return Err(error),
-            Err(error) => return self.failed(notice, &Untaken::because(error.to_string()), now).await,
+            Err(error) => return self.failed(notice, &Untaken::because(error.to_string())).await,
         };
         match self.sender.send(&webhook, &notice.id(), &body, now.seconds()).await {
             Ok(_) => {
                 ::metrics::counter!(metrics::NOTICES_SENT.name).increment(1);
                 self.settle(notice, &NoticeTried::Done).await
             }
-            Err(untaken) => self.failed(notice, &untaken, now).await,
+            Err(untaken) => self.failed(notice, &untaken).await,
         }
     }
 
-    async fn failed(&self, notice: &Notice, untaken: &Untaken, now: Timestamp) -> Result<(), StoreError> {
+    async fn failed(&self, notice: &Notice, untaken: &Untaken) -> Result<(), StoreError> {
+        // The pause begins with the end of the try.
+        let now = self.store.time().await?;
         let config = &self.config.webhooks;
         let tries = tries_of(notice.record.as_deref()) + 1;
         let record = json!({
