@@ -205,8 +205,11 @@ async fn the_notices_of_a_scheduler_that_is_killed_are_sent_by_another_one() {
     let (app, _) = client.register(&Flow::new("start -> end")).await;
     set(&client, &app, json!({"url": hook.url})).await;
     let run = client.submit(&json!({"app": app, "inputs": {}})).await;
-    until("the first try to begin", LONG, async || if hook.all().len() == 1 { Ok(()) } else { Err("none") })
-        .await;
+    until("the first try to begin", LONG, async || match hook.all().len() {
+        1 => Ok(()),
+        other => Err(other.to_string()),
+    })
+    .await;
     let second = cluster.scheduler().await;
     first.process.kill();
     let taken = hook.taken(1).await.remove(0);
