@@ -15,7 +15,7 @@ pub(super) enum Verb {
         /// Id of the app
         app: String,
         /// The address that gets the notices
-        url: String,
+        address: String,
         /// Which events: ended, failed, paused; without it, all
         #[arg(long, value_delimiter = ',', value_name = "EVENTS", value_parser = ["ended", "failed", "paused"])]
         events: Vec<String>,
@@ -60,8 +60,8 @@ pub(super) enum Verb {
 
 pub(super) async fn perform(verb: &Verb, console: &mut Console) -> Result<Exit, Error> {
     match verb {
-        Verb::Set { app, url, events, outputs, new_secret, common } => {
-            let mut body = json!({"url": url});
+        Verb::Set { app, address, events, outputs, new_secret, common } => {
+            let mut body = json!({"url": address});
             if !events.is_empty() {
                 body["events"] = json!(events);
             }
