@@ -13,8 +13,9 @@ use tidemill_tests::wait::{LONG, until};
 use super::every_route::native;
 
 /// What an operator may do besides reading.
-const OF_OPERATORS: [(&str, &str); 8] = [
+const OF_OPERATORS: [(&str, &str); 9] = [
     ("DELETE", "/dead/id"),
+    ("POST", "/apps/id/webhook/test"),
     ("POST", "/dead/id/retry"),
     ("POST", "/dead/retry"),
     ("POST", "/files"),
@@ -24,7 +25,7 @@ const OF_OPERATORS: [(&str, &str); 8] = [
     ("POST", "/runs/import"),
 ];
 /// What a key that may only read does not see.
-const HIDDEN: [&str; 4] = ["/admin-keys", "/audit", "/runs/id/snapshot", "/triggers"];
+const HIDDEN: [&str; 5] = ["/admin-keys", "/apps/id/webhook", "/audit", "/runs/id/snapshot", "/triggers"];
 
 fn text<'a>(value: &'a Json, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value}"))
