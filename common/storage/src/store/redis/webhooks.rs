@@ -103,15 +103,14 @@ impl RedisStore {
         }
         let counts: Vec<u64> = self.connector.ask_all(LOOKING, &counts).await?;
         let firsts: Vec<Vec<(String, f64)>> = self.connector.ask_all(LOOKING, &firsts).await?;
-        let read = |((shard, app), (count, first)): ((ShardId, String), (u64, Vec<(String, f64)>))| {
+        let mut found = Vec::with_capacity(places.len());
+        for ((shard, app), (count, first)) in places.into_iter().zip(counts.into_iter().zip(firsts)) {
             let notice =
                 |(name, due): (String, f64)| Notice::read(&app, &name, Timestamp::from_millis(due as i64));
             let first = first.into_iter().filter_map(notice).collect();
-            WaitingNotices { app: app.clone(), shard, count, first }
-        };
-        let mut found: Vec<WaitingNotices> =
-            places.into_iter().zip(counts.into_iter().zip(firsts)).map(read).collect();
-        found.retain(|of_app| !of_app.first.is_empty());
+            found.push(WaitingNotices { app, shard, count, first });
+        }
+        found.retain(|of_app: &WaitingNotices| !of_app.first.is_empty());
         self.add_records(&mut found).await?;
         Ok(found)
     }
