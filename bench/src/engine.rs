@@ -232,6 +232,7 @@ impl Engine {
             caller: None,
             call_depth: 0,
             key: None,
+            webhook: None,
             conversation_id: None,
             commands: Vec::new(),
             options: self.job.options.clone(),

@@ -17,6 +17,7 @@ CLIENT = Path(__file__).resolve().parents[1] / "src/tidemill/client"
 CONFIG = CLIENT.parents[2] / "pyproject.toml"
 FILES = ("client.py", "resources.py", "run.py")
 CLASSES = [
+    "AdminKeys",
     "Apps",
     "Client",
     "Dead",

@@ -46,6 +46,10 @@ metrics! {
     MODEL_CALLS describe_counter "tidemill_model_calls_total" "Model calls that were paid for, by provider, model and API key.";
     MODEL_TOKENS describe_counter "tidemill_model_tokens_total" "Their tokens, by provider, model, API key and kind (prompt, completion).";
     MODEL_PRICE describe_counter "tidemill_model_price_nano_total" "Their price in units of 10^-9 of its currency, by provider, model, API key and currency.";
+    NOTICES_SENT describe_counter "tidemill_webhook_notices_sent_total" "Notices that the webhooks of apps have taken.";
+    NOTICES_FAILED describe_counter "tidemill_webhook_notices_failed_total" "Tries of notices that a webhook did not take.";
+    NOTICES_GIVEN_UP describe_counter "tidemill_webhook_notices_given_up_total" "Notices that were given up.";
+    NOTICES_WAITING describe_gauge "tidemill_webhook_notices_waiting" "Notices that wait, on the shards of this scheduler.";
     SWEPT describe_counter "tidemill_runs_swept_total" "Ended runs removed after their retention.";
 }
 

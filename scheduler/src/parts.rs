@@ -102,6 +102,7 @@ impl Parts {
             liveness: beat,
             lease: lease.clone(),
             ordered: ordered.clone(),
+            noticed: state.webhooks.noticed(),
             meter: Arc::new(Meter::new(config.scheduler.spending_series_max)),
             findings: Findings::default(),
             sealing,
@@ -173,6 +174,8 @@ pub fn begin_background(
     tasks.spawn(calls.run(lease.clone(), stopped.clone()));
     tasks.spawn(submitter.budgets.clone().run(lease.clone(), stopped.clone()));
     tasks.spawn(uploads::run(submitter.clone(), config.scheduler.upload_days, stopped.clone()));
+    tasks.spawn(submitter.webhooks.clone().run(stopped.clone()));
+    tasks.spawn(state.webhooks.clone().run(lease.clone(), stopped.clone()));
     let turns = TurnSettler::new(store, workflows, config.clone());
     tasks.spawn(turns.run(lease.clone(), submitter, stopped.clone()));
     tasks

@@ -63,6 +63,7 @@ impl Story {
             caller: None,
             call_depth: 0,
             key: None,
+            webhook: None,
             conversation_id: None,
             commands: Vec::new(),
             options: RunOptions::default(),

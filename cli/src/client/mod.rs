@@ -1,6 +1,7 @@
 //! Client for those parts of the scheduler's HTTP API that the command needs. [`Client`] sends requests, [`follow`]
 //! reads the events of a run across reconnects, [`view`] has the types of a run.
 
+mod admin;
 mod catalog;
 mod error;
 pub(crate) mod follow;

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
 use super::common::Common;
+use super::webhook;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
@@ -41,6 +42,11 @@ enum Verb {
         #[command(flatten)]
         common: Common,
     },
+    /// Set, show, test and remove the server that is notified about the runs of an app
+    Webhook {
+        #[command(subcommand)]
+        verb: webhook::Verb,
+    },
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
@@ -63,6 +69,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             let apps = common.client()?.apps().await?;
             if common.json { json::whole(&apps, console)? } else { console.text(render_list(&apps))? }
         }
+        Verb::Webhook { verb } => return webhook::perform(verb, console).await,
     }
     Ok(Exit::Succeeded)
 }

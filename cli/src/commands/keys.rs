@@ -118,7 +118,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
 }
 
 /// A time such as 90m, 24h or 7d, in seconds.
-fn seconds(text: &str) -> Result<u64, String> {
+pub(super) fn seconds(text: &str) -> Result<u64, String> {
     let wrong = || "write a time such as 30s, 90m, 24h, 7d".to_string();
     let unit = text.chars().last().ok_or_else(wrong)?;
     let seconds = match unit {

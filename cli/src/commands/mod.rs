@@ -1,8 +1,10 @@
 //! The table of commands; each has its own file. Exit codes: 0 success, 1 the command or the run failed, 2 wrong usage,
 //! 3 a scheduler or Redis cannot be reached, 4 the run waits for a person.
 
+mod admin_keys;
 mod answer;
 mod apps;
+mod audit;
 mod call_check;
 mod catalog;
 mod check;
@@ -37,6 +39,7 @@ mod show_waits;
 mod trial;
 mod triggers;
 mod watch;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -105,6 +108,10 @@ enum Verb {
     Apps(apps::Arguments),
     /// Create, list and revoke API keys of apps
     Keys(keys::Arguments),
+    /// Create, list and revoke admin keys: keys of the native API with a role
+    AdminKeys(admin_keys::Arguments),
+    /// List who changed what through the native API
+    Audit(audit::Arguments),
     /// List triggers: the webhooks and schedules that start runs
     Triggers(triggers::Arguments),
     /// Store, list and test providers: the addresses and keys of models
@@ -179,6 +186,8 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Import(arguments) => import::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,
         Verb::Keys(arguments) => keys::perform(&arguments, console).await,
+        Verb::AdminKeys(arguments) => admin_keys::perform(&arguments, console).await,
+        Verb::Audit(arguments) => audit::perform(&arguments, console).await,
         Verb::Triggers(arguments) => triggers::perform(&arguments, console).await,
         Verb::Providers(arguments) => providers::perform(&arguments, console).await,
         Verb::Profiles(arguments) => profiles::perform(&arguments, console).await,

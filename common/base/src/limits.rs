@@ -173,6 +173,26 @@ pub const FEEDBACKS_MAX: usize = 10_000;
 /// Most ratings of each shard that a request for a page of ratings reads. More of one app would have to be given within one
 /// millisecond for a page to be incomplete.
 pub const FEEDBACKS_READ_MAX: usize = 500;
+/// Longest time for the receiver of a notice to answer, in milliseconds (`webhooks.timeout_ms`).
+pub const WEBHOOK_TIMEOUT_MS: u64 = 10_000;
+/// Most tries of a notice (`webhooks.tries_max`): with the pauses between them about a day and a half.
+pub const WEBHOOK_TRIES_MAX: u32 = 13;
+/// Longest pause between two tries of a notice, in seconds (`webhooks.pause_seconds_max`): six hours.
+pub const WEBHOOK_PAUSE_SECONDS_MAX: u64 = 6 * 3600;
+/// Most notices of an app that wait on a shard (`webhooks.waiting_max`).
+pub const WEBHOOK_WAITING_MAX: u64 = 10_000;
+/// Most records of notices that were given up, for each app and shard (`webhooks.given_up_max`).
+pub const WEBHOOK_GIVEN_UP_MAX: usize = 100;
+/// Largest body of a notice, in bytes (`webhooks.body_bytes_max`).
+pub const WEBHOOK_BODY_BYTES_MAX: usize = 256 * 1024;
+/// Most entries of the audit log (`audit_entries_max`): some hundred bytes each.
+pub const AUDIT_ENTRIES_MAX: u64 = 100_000;
+/// Days after which an entry of the audit log is removed (`audit_days`).
+pub const AUDIT_DAYS: u64 = 365;
+/// Longest wait of an answer for its entry in the audit log, in milliseconds.
+pub const AUDIT_WRITE_MS: u64 = 2000;
+/// Most entries of the audit log that a request for a filtered page looks at.
+pub const AUDIT_LOOKED_MAX: usize = 10_000;
 /// Most versions of an app that are kept (`app_versions_max`): more than a year of weekly publishing.
 pub const APP_VERSIONS_MAX: usize = 100;
 /// Most runs of each open status that are looked at to find one that uses a version.

@@ -11,6 +11,7 @@ mod load;
 mod run;
 mod scheduler;
 mod uploads;
+mod webhooks;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ pub use tidemill_workflow::nodes::document_extractor::DocumentsConfig;
 pub use tidemill_workflow::nodes::knowledge_retrieval::KnowledgeConfig;
 pub use tidemill_workflow::nodes::tool::ToolsConfig;
 pub use uploads::UploadsConfig;
+pub use webhooks::WebhooksConfig;
 pub use worker::{HttpConfig, WorkerConfig};
 
 /// An error in the settings.
@@ -91,6 +93,8 @@ pub struct Config {
     pub files: FilesConfig,
     /// Files of clients; read by the scheduler.
     pub uploads: UploadsConfig,
+    /// Notices about runs, to servers that an app names; read by the scheduler.
+    pub webhooks: WebhooksConfig,
     /// Code nodes; read by the worker.
     pub code: CodeConfig,
     /// Document extractors; read by the worker.

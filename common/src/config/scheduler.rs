@@ -33,8 +33,15 @@ pub struct SchedulerConfig {
     pub trusted_proxies: Vec<String>,
     /// Wrong keys from one address within a second; above this they are answered with 429.
     pub wrong_keys_max: usize,
-    /// The key for `/api/v1`. Better set as `TIDEMILL_ADMIN_KEY`; empty: `/api/v1` is closed.
+    /// The key for `/api/v1`, with all rights. Better set as `TIDEMILL_ADMIN_KEY`; empty: `/api/v1` is open only to admin keys
+    /// that it has made before.
     pub admin_key: Hidden,
+    /// Most entries of the audit log, in all; 0: it is not kept.
+    pub audit_entries_max: u64,
+    /// Days after which an entry of the audit log is removed; 0: no limit.
+    pub audit_days: u64,
+    /// Whether runs that are submitted through `/api/v1` are entries of the audit log.
+    pub audit_runs: bool,
     /// Seals the secrets of stored workflow documents. Better set as `TIDEMILL_SECRET_KEY`.
     pub secret_key: Hidden,
     /// Whether keys shorter than [`limits::KEY_CHARS_MIN`] are accepted.
@@ -117,6 +124,9 @@ impl Default for SchedulerConfig {
         Self {
             listen: "127.0.0.1:8700".into(),
             admin_key: Hidden::default(),
+            audit_entries_max: limits::AUDIT_ENTRIES_MAX,
+            audit_days: limits::AUDIT_DAYS,
+            audit_runs: false,
             secret_key: Hidden::default(),
             allow_weak_keys: false,
             metrics_listen: String::new(),

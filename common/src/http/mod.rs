@@ -11,6 +11,7 @@ pub mod ask;
 pub mod call;
 mod clients;
 pub mod guard;
+pub mod post;
 pub mod proxy;
 pub mod quarantine;
 pub mod read;

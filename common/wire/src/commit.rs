@@ -11,6 +11,7 @@ use super::conversation;
 use super::event;
 use super::hide;
 use super::job;
+use super::notices;
 use super::state::AtRest;
 use super::state::{
     RESPONSE_FIELD, container_field, held_json, put_node_field, put_variable_field, response_json,
@@ -35,6 +36,7 @@ use tidemill_workflow::graph::{DEFAULT_QUEUE, Graph, GraphHash};
 
 pub use super::calls::CallsWrite;
 pub use super::conversation::ConversationWrite;
+pub use super::notices::NoticeWrite;
 
 /// A job entry to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +93,8 @@ pub struct RunWrite {
     pub has_ledger: bool,
     /// The run has ended, and its messages become a turn of its conversation.
     pub leaves_turn: bool,
+    /// The order to notify the webhook of its app.
+    pub notice: Option<Box<NoticeWrite>>,
     /// Changes for its conversation.
     pub conversation: Option<Box<ConversationWrite>>,
     /// Delete the list of held chunks first.
@@ -186,6 +190,7 @@ impl RunWrite {
             charges: None,
             has_ledger: false,
             leaves_turn: false,
+            notice: None,
             conversation: None,
             held_cleared: false,
             held: Vec::new(),
@@ -236,6 +241,7 @@ impl RunWrite {
         self.ledger = take(&mut changes.ledger);
         self.charges = charges(run, take(&mut changes.charges));
         self.leaves_turn = run.head.leaves_turn && run.status.is_over() && changes.status_from.is_some();
+        self.notice = notices::notice(run, changes);
         self.held_cleared = changes.held_cleared;
         self.held = changes.held.iter().map(held_json).collect();
         self.status = changes.status_from.map(|from| (from, run.status));
@@ -278,6 +284,7 @@ impl RunWrite {
             ended_at: Some(now),
             calls: caller_of(rest).map(|caller| to_caller(run, &caller)),
             messages: unreadable_messages(rest),
+            notice: notices::unreadable(rest),
             taken_back: jobs_of(run, rest),
             timers_cleared: vec![format!("{run} deadline")],
             ..Self::nothing(run, GraphHash(field("version").into()))

@@ -16,6 +16,7 @@ pub mod fact;
 mod hide;
 pub mod job;
 pub mod knowledge;
+pub mod notices;
 pub mod record;
 pub mod snapshot;
 pub mod state;

@@ -1,5 +1,5 @@
-//! Checks keys: the admin key gives access to `/api/v1`, an app's key to `/v1` for its app, and a key of datasets to the
-//! datasets in `/v1`. Only their SHA-256 is known and compared.
+//! Checks keys: an app's key gives access to `/v1` for its app, and a key of datasets to the datasets in `/v1`. Only their
+//! SHA-256 is known and compared. Keys of `/api/v1` are in [`super::admin`].
 //!
 //! Each request looks an app's key up in the store, so a revoked key opens nothing new. Open requests of a revoked key
 //! end too ([`super::key_watch`]), and those of a key that expires: with 401, or in a stream with an `error` event that
@@ -26,9 +26,9 @@ use super::key_watch::KeyInUse;
 use super::sse;
 
 /// The message to clients whose key is revoked or expires during a request.
-const ENDED: &str = "this API key was revoked or has expired";
+pub(super) const ENDED: &str = "this API key was revoked or has expired";
 /// The message to clients whose key has expired.
-const EXPIRED: &str = "this API key has expired";
+pub(super) const EXPIRED: &str = "this API key has expired";
 
 /// The app of the request's key; [`app`] puts it into the request.
 #[derive(Debug, Clone)]
@@ -70,26 +70,6 @@ pub fn new_dataset_key() -> String {
     format!("{DATASET_KEY_BEGINS}{}", uuid::Uuid::new_v4().simple())
 }
 
-/// Passes on requests with the admin key.
-///
-/// # Errors
-/// 401 without the right key, 429 after too many wrong ones, 403 when no admin key is set.
-pub async fn admin(
-    State(state): State<ApiState>,
-    request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
-    let Some(admin) = &state.admin_key_hash else {
-        let message = "this API is closed: set scheduler.admin_key (TIDEMILL_ADMIN_KEY) to open it";
-        return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message));
-    };
-    // Hashes are compared, so the time of the comparison reveals nothing about the key.
-    if sha256_hex(bearer(request.headers())?) != **admin {
-        return Err(state.callers.refuse(request.headers(), request.extensions()));
-    }
-    Ok(next.run(request).await)
-}
-
 /// Passes on requests with the key of an app, and puts the app into the request.
 ///
 /// # Errors
@@ -101,7 +81,8 @@ pub async fn app(
     next: Next,
 ) -> Result<Response, ApiError> {
     let key = presented(&state, request.headers()).await?;
-    let Some(grant) = key.grant.as_ref().filter(|grant| grant.app != DATASETS) else {
+    // What a key of datasets or an admin key opens is no app.
+    let Some(grant) = key.grant.as_ref().filter(|grant| !grant.app.starts_with(':')) else {
         return Err(state.callers.refuse(request.headers(), request.extensions()));
     };
     check_scope(grant, &request)?;
@@ -171,22 +152,32 @@ async fn pass_on(
     let Presented { id, in_use, .. } = key;
     state.last_uses.note(&id);
     request.extensions_mut().insert(CallingKey(id));
+    until_ended(request, next, in_use, last_frame).await
+}
+
+/// Passes on a request until its key is revoked or expires. `last` is then the last frame of its stream.
+pub(super) async fn until_ended(
+    request: Request,
+    next: Next,
+    in_use: KeyInUse,
+    last: fn() -> Bytes,
+) -> Result<Response, ApiError> {
     // Dropping the handler is as if the client had left: a run that it has started continues.
     tokio::select! {
-        response = next.run(request) => Ok(while_valid(response, in_use)),
+        response = next.run(request) => Ok(while_valid(response, in_use, last)),
         () = in_use.ended() => Err(ApiError::unauthorized(ENDED)),
     }
 }
 
 /// Ends a stream when its key is revoked or expires; other answers stay as they are.
-fn while_valid(response: Response, in_use: KeyInUse) -> Response {
+fn while_valid(response: Response, in_use: KeyInUse, last: fn() -> Bytes) -> Response {
     if !sse::is_stream(response.headers()) {
         return response;
     }
     let (head, body) = response.into_parts();
     let frames = body.into_data_stream().take_until(Box::pin(in_use.ended()));
     // Dropping `in_use` also ends the use of the key.
-    let last = async move { in_use.has_ended().then(|| Ok(last_frame())) };
+    let last = async move { in_use.has_ended().then(|| Ok(last())) };
     let last = futures_util::stream::once(last).filter_map(std::future::ready);
     Response::from_parts(head, Body::from_stream(frames.chain(last)))
 }
@@ -199,7 +190,7 @@ fn last_frame() -> Bytes {
 }
 
 /// The key in an `Authorization` header. The errors have Dify's words.
-fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
+pub(super) fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let (scheme, key) = given.and_then(|value| value.trim().split_once(' ')).ok_or_else(|| {
         ApiError::unauthorized("Authorization header must be provided and start with 'Bearer'")

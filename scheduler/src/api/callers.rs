@@ -31,12 +31,16 @@ impl Callers {
         }
     }
 
+    /// The address of the client. It is missing only in tests without a connection.
+    pub fn address(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
+        let Peer(peer) = extensions.get::<Peer>()?;
+        Some(client_address(*peer, headers, &self.trusted))
+    }
+
     /// Counts a wrong key and returns the error for it.
     pub fn refuse(&self, headers: &HeaderMap, extensions: &Extensions) -> ApiError {
         let wrong = ApiError::unauthorized("Access token is invalid");
-        // The peer is missing only in tests without a connection.
-        let Some(Peer(peer)) = extensions.get::<Peer>() else { return wrong };
-        let address = client_address(*peer, headers, &self.trusted);
+        let Some(address) = self.address(headers, extensions) else { return wrong };
         if !self.wrong_keys.is_too_many(address, Instant::now()) {
             return wrong;
         }

@@ -10,12 +10,15 @@ pub const REQUEST_SECONDS: &str = "tidemill_api_request_seconds";
 pub const STREAMS: &str = "tidemill_api_streams";
 /// Number of times that a follower had to start again because events were missing.
 pub const RESETS: &str = "tidemill_api_stream_resets_total";
+/// Entries that could not be written to the audit log.
+pub const AUDIT_LOST: &str = "tidemill_audit_lost_total";
 
 /// Registers the help texts of the metrics.
 pub fn describe() {
     describe_counter!(REQUESTS, Unit::Count, "Requests answered, by route, method and status");
     describe_histogram!(REQUEST_SECONDS, Unit::Seconds, "Time until the head of the answer, by route");
     describe_gauge!(STREAMS, Unit::Count, "Event streams that are open");
+    describe_counter!(AUDIT_LOST, Unit::Count, "Entries that could not be written to the audit log");
     describe_counter!(RESETS, Unit::Count, "Followers that had to start again because events were missing");
 }
 

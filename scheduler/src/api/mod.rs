@@ -4,7 +4,9 @@
 //! `/api/v1` is Tidemill's own API ([`native`]), `/v1` is Dify's service API ([`dify`]). Both submit through
 //! [`crate::submit`] and follow runs through [`events`]. `/triggers` starts runs by webhooks ([`hooks`]).
 
+mod admin;
 pub mod answers;
+mod audit;
 pub mod auth;
 pub mod callers;
 pub mod dify;
@@ -24,6 +26,7 @@ pub mod native;
 mod outer;
 pub mod position;
 pub mod request;
+mod roles;
 mod served_file;
 pub mod sse;
 #[cfg(test)]
@@ -47,11 +50,13 @@ use tidemill_common::dsl::SealingKey;
 use tidemill_common::store::{CatalogKind, Runs};
 use tokio::sync::watch::Receiver;
 
+use self::audit::Audit;
 use self::callers::Callers;
 use self::error::{ApiError, Cause};
 use self::key_used::LastUses;
 use self::key_watch::KeyWatch;
 use self::outer::Outers;
+use crate::background::webhooks::Notifier;
 use crate::runs::forms::FormSecret;
 use crate::shards::liveness::Liveness;
 use crate::stopping::Stage;
@@ -82,8 +87,12 @@ pub struct ApiState {
     pub forms: Arc<FormSecret>,
     /// Finds clients' addresses, and counts wrong keys.
     pub callers: Arc<Callers>,
-    /// The SHA-256 of the admin key; `None`: `/api/v1` is closed.
+    /// The SHA-256 of the admin key in the settings; `None`: `/api/v1` is open only to stored admin keys.
     pub(crate) admin_key_hash: Option<Arc<str>>,
+    /// Writes the audit log.
+    pub(crate) audit: Arc<Audit>,
+    /// Sends notices to webhooks of apps.
+    pub(crate) webhooks: Notifier,
     /// Seals the secrets in published workflows and stored entries.
     pub(crate) sealing_key: Option<SealingKey>,
 }
@@ -103,9 +112,11 @@ impl ApiState {
         Self {
             submitter: Arc::new(Submitter::new(store.clone(), config.clone(), workflows.clone())),
             admin_key_hash: (!key.is_empty()).then(|| auth::sha256_hex(key.as_str()).into()),
+            webhooks: Notifier::new(store.clone(), config.clone(), workflows.clone(), sealing_key.clone()),
             keys_used: Arc::new(KeyWatch::new(store.clone())),
             last_uses: Arc::new(LastUses::new(store.clone())),
             callers: Arc::new(Callers::new(&config.scheduler)),
+            audit: Arc::new(Audit::new(store.clone(), &config.scheduler)),
             store,
             config,
             metrics,
@@ -123,7 +134,8 @@ pub fn router(state: ApiState) -> Router {
     metrics::describe();
     // The key is checked first.
     let native = native_routes().route_layer(from_fn(native::parameters::known));
-    let native = native.route_layer(from_fn_with_state(state.clone(), auth::admin));
+    let native = native.route_layer(from_fn_with_state(state.clone(), audit::note));
+    let native = native.route_layer(from_fn_with_state(state.clone(), admin::admin));
     let dify = dify_routes().route_layer(from_fn_with_state(state.clone(), auth::app));
     let datasets = dify::datasets::routes().route_layer(from_fn_with_state(state.clone(), auth::datasets));
     let dify = dify.merge(datasets).route_layer(from_fn(dify::event_ids::only_if_wanted));
@@ -151,13 +163,23 @@ pub fn router(state: ApiState) -> Router {
         .with_state(state)
 }
 
-/// The routes of Tidemill's own API, below `/api/v1`.
+/// The routes of Tidemill's own API, below `/api/v1`. The table in [`roles`] says who may use each.
 fn native_routes() -> Router<ApiState> {
     Router::new()
+        .route("/admin-keys", post(native::admin_keys::add).get(native::admin_keys::list))
+        .route("/admin-keys/{id}", delete(native::admin_keys::revoke))
+        .route("/admin-keys/{id}/rotate", post(native::rotate::rotate_admin))
+        .route("/audit", get(native::audit::list))
         .route("/apps", post(native::apps::register).get(native::apps::list))
         .route("/apps/{id}", get(native::apps::show))
         .route("/apps/{id}/versions", get(native::versions::list))
         .route("/apps/{id}/versions/{version}", delete(native::versions::remove))
+        .route(
+            "/apps/{id}/webhook",
+            get(native::webhook::show).put(native::webhook::set).delete(native::webhook::remove),
+        )
+        .route("/apps/{id}/webhook/deliveries", get(native::webhook::deliveries))
+        .route("/apps/{id}/webhook/test", post(native::webhook::test))
         .route("/apps/{id}/keys", post(native::keys::add).get(native::keys::of_app))
         .route("/dead", get(native::dead::list))
         .route("/dead/retry", post(native::dead_bulk::retry))

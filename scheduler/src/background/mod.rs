@@ -3,6 +3,7 @@
 //! - [`subruns`] creates the runs of workflows that are called as tools, and reports their ends.
 //! - [`turns`] settles the turns of conversations when their runs have ended.
 //! - [`triggers`] starts runs by schedule; [`budgets`] refuses runs of apps and keys that have spent too much.
+//! - [`webhooks`] notifies the servers that apps name about runs.
 //! - [`uploads`] removes old uploads. Each scheduler does that, without a lease.
 
 pub mod budgets;
@@ -10,3 +11,4 @@ pub mod subruns;
 pub mod triggers;
 pub mod turns;
 pub mod uploads;
+pub(crate) mod webhooks;

@@ -89,7 +89,7 @@ pub fn run_of(token: &str) -> Option<RunId> {
 }
 
 /// HMAC (RFC 2104) with SHA-256.
-fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
+pub(crate) fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     let mut block = [0u8; BLOCK];
     if key.len() > BLOCK {
         block[..32].copy_from_slice(&Sha256::digest(key));

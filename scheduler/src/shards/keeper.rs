@@ -48,6 +48,8 @@ pub struct ShardKeeper {
     pub meter: Arc<Meter>,
     /// Notified when a commit has stored orders for sub-workflow runs.
     pub ordered: Arc<Notify>,
+    /// Notified when a commit has ordered a notice for a webhook.
+    pub noticed: Arc<Notify>,
     /// The findings about lost jobs, kept from one loop of a shard to the next.
     pub findings: Findings,
     /// Raises the version of the namespace once all of its processes know it.
@@ -187,6 +189,7 @@ impl ShardKeeper {
             found: self.findings.of(shard),
             files: self.files.clone(),
             ordered: self.ordered.clone(),
+            noticed: self.noticed.clone(),
             meter: self.meter.clone(),
             namespace: self.namespace.clone(),
             retention: Retention {

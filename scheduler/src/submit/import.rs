@@ -208,6 +208,7 @@ fn head_of(
         // The snapshot contains its messages.
         takes_messages: false,
         key: snapshot.head.key.clone().filter(|_| is_retry),
+        webhook: snapshot.head.webhook.clone().filter(|_| is_retry),
         ..snapshot.head.clone()
     };
     if let Some((_, id)) = head.sys.iter_mut().find(|(name, _)| name == "workflow_run_id") {

@@ -53,6 +53,7 @@ use self::remote_files::RemoteFiles;
 use self::uploads::UploadPlace;
 use crate::background::budgets::Budgets;
 use crate::background::turns::{SettleError, TurnSettler};
+use crate::background::webhooks::KnownWebhooks;
 use crate::namespace::Namespace;
 use crate::runs::record::PUBLISHED_FIELD;
 use crate::submit::blobs::BlobWriter;
@@ -75,6 +76,8 @@ pub struct Submitter {
     turns: TurnSettler,
     /// Knows which API keys have spent their budget.
     pub budgets: Budgets,
+    /// Knows which apps have a webhook.
+    pub(crate) webhooks: KnownWebhooks,
     /// Asks what the remote files of requests and answers are.
     pub(crate) remote_files: RemoteFiles,
     end_users: Arc<EndUsers>,
@@ -89,12 +92,14 @@ impl Submitter {
     pub fn new(store: Arc<dyn Runs>, config: Arc<Config>, workflows: Arc<Workflows>) -> Self {
         let turns = TurnSettler::new(store.clone(), workflows.clone(), config.clone());
         let budgets = Budgets::new(store.clone());
+        let webhooks = KnownWebhooks::new(store.clone());
         let (remote_files, clock) = (RemoteFiles::new(&config), StoreClock::default());
         let (uploads, gate) = (UploadPlace::new(&config.files), Gate::default());
         let built_in = BuiltIn::default();
         let end_users = Arc::new(EndUsers::new(store.clone(), &config));
         Self {
             budgets,
+            webhooks,
             store,
             config,
             workflows,
@@ -287,11 +292,20 @@ impl Submitter {
             caller: submission.called.as_ref().map(|by| Box::new(by.caller.clone())),
             call_depth: submission.call_depth,
             key: submission.key.clone(),
+            webhook: self.webhook(submission).await?,
             commands: commands::stored_breakpoints(prepared.breakpoints, blobs).await?,
             user: prepared.user,
             options: prepared.options,
             created_at,
         })
+    }
+
+    /// The events of a run for the webhook of its app. A sub-workflow run is a part of its caller.
+    async fn webhook(&self, submission: &Submission) -> Result<Option<String>, StoreError> {
+        match submission.workflow.app_id().filter(|_| submission.called.is_none()) {
+            Some(app) => self.webhooks.events_of(&app).await,
+            None => Ok(None),
+        }
     }
 
     /// The rules by which the outputs of a called run are cleaned for its caller.

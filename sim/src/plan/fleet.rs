@@ -142,6 +142,7 @@ fn scheduler(store: &MemoryStore, number: u16) -> Result<Running, String> {
         liveness,
         lease: lease.clone(),
         ordered: ordered.clone(),
+        noticed: Arc::default(),
         meter: Arc::new(Meter::new(config.scheduler.spending_series_max)),
         findings: Findings::default(),
         sealing: Sealing::new(None),

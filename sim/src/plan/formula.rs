@@ -26,6 +26,9 @@ const REPAIR: f64 = 60.0;
 const TURNS: f64 = 5.0;
 const CALLS: f64 = 10.0;
 const BUDGETS: f64 = 5.0;
+/// Between two reads of the webhooks of apps, and between two looks for notices to them.
+const WEBHOOKS: f64 = 5.0;
+const NOTICES: f64 = 30.0;
 /// Between two looks for due schedules: this, and more for each shard.
 const SCHEDULES: f64 = 2.0;
 const SCHEDULES_PER_SHARD: f64 = 0.05;
@@ -66,6 +69,7 @@ pub fn requests(size: Size) -> Requests {
     let keeper = 2.0 / KEEP;
     let background =
         1.0 / TURNS + 1.0 / CALLS + 1.0 / BUDGETS + 1.0 / (SCHEDULES + SCHEDULES_PER_SHARD * own);
+    let background = background + 1.0 / WEBHOOKS + 1.0 / NOTICES;
     let of_shard = 1.0 / READ + 5.0 / SWEEP + 1.0 / REPAIR;
     let scheduler = keeper + 1.0 / RENEW + background + own * of_shard;
     Requests { workers: workers * worker, schedulers: schedulers * scheduler }
@@ -93,6 +97,7 @@ pub fn costs(size: Size) -> Costs {
     let keeper = 2.0 / KEEP;
     let background =
         own / TURNS + own / CALLS + 1.0 / BUDGETS + (own + 1.0) / (SCHEDULES + SCHEDULES_PER_SHARD * own);
+    let background = background + 1.0 / WEBHOOKS + own / NOTICES;
     let of_shard = 1.0 / READ + 1.0 / RENEW + 6.0 / SWEEP + 2.0 / REPAIR;
     let scheduler = keeper + background + own * of_shard + 3.0 * slots;
     Costs {

@@ -7,6 +7,7 @@
 mod annotating;
 mod app_keys;
 mod app_records;
+mod auditing;
 mod calling;
 mod cataloguing;
 mod claims;
@@ -21,6 +22,7 @@ mod jobs;
 mod keeping;
 mod knowledge;
 mod limiting;
+mod noticing;
 mod runs;
 mod spending;
 mod steps;
@@ -117,6 +119,15 @@ cases! {
         a_new_version_of_an_app_brings_no_key_back,
         a_key_keeps_its_label_its_scopes_its_end_and_its_last_use,
         a_revoked_key_keeps_its_spending_and_budget,
+    },
+    noticing::{
+        the_webhook_of_an_app_is_stored_and_removed,
+        a_notice_waits_from_its_commit_until_it_is_settled,
+        notices_are_read_in_pieces_and_few_records_are_kept,
+    },
+    auditing::{
+        the_audit_log_has_what_was_noted_the_newest_first_in_pages,
+        the_audit_log_keeps_the_newest_entries_and_none_that_are_too_old,
     },
     app_records::{
         versions_of_an_app_stay_with_their_first_time,

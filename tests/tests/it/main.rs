@@ -1,6 +1,7 @@
 //! The parts together: the store on a real Redis, the HTTP APIs on real processes, the layers of the source.
 
 mod acl;
+mod admin_keys;
 mod annotations;
 mod api_refusals;
 mod api_runs;
@@ -95,6 +96,7 @@ mod tool_servers;
 mod triggers;
 mod unread_bodies;
 mod warnings;
+mod webhooks_out;
 mod working_time;
 
 use tidemill_tests::client::Client;

@@ -126,7 +126,7 @@ async fn here(beginning: &Beginning, arguments: &Arguments, console: &mut Consol
     let mut interrupts = Interrupts::new();
     // Before the run, which would be lost if it could not be kept.
     let home = Home::Here(arguments.keep.clone().map(Keep::at).transpose()?);
-    let engine = Embedded::start(&arguments.models).await?;
+    let engine = Box::pin(Embedded::start(&arguments.models)).await?;
     let outcome = match engine.client() {
         Ok(client) => drive(&client, beginning, arguments, &home, console, &mut interrupts).await,
         Err(error) => Err(error),

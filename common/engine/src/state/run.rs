@@ -114,6 +114,8 @@ pub struct RunHead {
     pub call_depth: u64,
     /// The id of the API key that pays. A sub-workflow run has its caller's.
     pub key: Option<String>,
+    /// The events about which the webhook of its app is to be notified, separated by blanks; `None` for none.
+    pub webhook: Option<String>,
     /// Breakpoints: commands that take effect when a node ends.
     pub commands: Vec<Breakpoint>,
     pub options: RunOptions,

@@ -117,6 +117,7 @@ impl Play {
             caller: None,
             call_depth: 0,
             key: None,
+            webhook: None,
             conversation_id: None,
             commands: Vec::new(),
             options: RunOptions::default(),

@@ -8,6 +8,7 @@
 mod annotations;
 mod app_keys;
 mod app_records;
+mod audit;
 mod call;
 mod catalog;
 mod conversation;
@@ -29,10 +30,12 @@ mod runs;
 mod shards;
 mod trigger;
 mod uploads;
+pub mod webhooks;
 
 pub use annotations::{Annotation, AnnotationAdded, Annotations};
 pub use app_keys::{AppKey, KeyGrant, KeyNote, KeyScope, NewKey, Revoked};
 pub use app_records::{AppRecords, AppVersion, EndUser, Feedback, INNER_FIELD, REMOVED_FIELD};
+pub use audit::{AuditEntry, AuditKept, AuditLog, AuditPage};
 pub use call::{Called, Refusal, WaitingCall};
 pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
 pub use conversation::{
@@ -62,6 +65,7 @@ pub use trigger::{
     shard_of,
 };
 pub use uploads::{UploadCharge, UploadCharged};
+pub use webhooks::{Notice, NoticeTried, WaitingNotices, Webhooks};
 
 use tidemill_wire::{VERSION, WireError};
 

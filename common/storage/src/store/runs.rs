@@ -6,11 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Annotations, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
+    Annotations, AppKey, AppRecords, AuditLog, Catalog, CatalogKind, ConversationChange, ConversationRef,
+    DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
     FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta,
     NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Revoked, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,
+    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, Webhooks, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -205,7 +205,7 @@ pub enum Reserved {
 
 /// The store as the API uses it.
 #[async_trait]
-pub trait Runs: Send + Sync {
+pub trait Runs: AuditLog + Webhooks {
     /// The store of knowledge bases.
     fn knowledge(&self) -> &dyn KnowledgeBases;
     /// The store of annotations.

@@ -157,6 +157,7 @@ mod tests {
             caller: None,
             call_depth: 0,
             key: None,
+            webhook: None,
             conversation_id: Some("c".into()),
             commands: vec![Breakpoint { after: "s".into(), command: stop }],
             options: RunOptions {

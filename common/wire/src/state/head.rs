@@ -17,6 +17,9 @@ use tidemill_engine::state::options::RunOptions;
 use tidemill_engine::state::run::{Caller, RunHead, RunStatus};
 use tidemill_workflow::graph::{Graph, GraphHash};
 
+/// The field of a run with the events of its app's webhook.
+pub const WEBHOOK_FIELD: &str = "webhook";
+
 /// Writes the head of a run for a `start` fact.
 pub fn head_to_json(head: &RunHead) -> Json {
     let named = |values| serde_json::to_value(NamedJson(values)).unwrap_or_default();
@@ -57,6 +60,9 @@ pub fn head_to_json(head: &RunHead) -> Json {
     if let Some(key) = &head.key {
         map.insert("key".into(), key.as_str().into());
     }
+    if let Some(webhook) = &head.webhook {
+        map.insert("webhook".into(), webhook.as_str().into());
+    }
     if !head.commands.is_empty() {
         map.insert("commands".into(), breakpoints_json(&head.commands));
     }
@@ -95,6 +101,7 @@ pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
         caller: map.get("caller").map(read_caller).transpose()?,
         call_depth: map.get("call_depth").and_then(Json::as_u64).unwrap_or(0),
         key: text(&map, "key"),
+        webhook: text(&map, "webhook"),
         commands: breakpoints_from_json(map.remove("commands"))?,
         options,
     })
@@ -143,6 +150,9 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
     if let Some(key) = &head.key {
         fields.push(("key", key.clone()));
     }
+    if let Some(webhook) = &head.webhook {
+        fields.push((WEBHOOK_FIELD, webhook.clone()));
+    }
     if !head.commands.is_empty() {
         fields.push(("commands", breakpoints_json(&head.commands).to_string()));
     }
@@ -184,6 +194,7 @@ pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, Wir
         caller: json("caller")?.as_ref().map(read_caller).transpose()?,
         call_depth: fields.get("call_depth").and_then(|text| text.parse().ok()).unwrap_or(0),
         key: fields.get("key").cloned(),
+        webhook: fields.get(WEBHOOK_FIELD).cloned(),
         commands: breakpoints_from_json(json("commands")?)?,
         options: match json("options")? {
             Some(Json::Object(map)) => options_from_json(&map),

@@ -33,7 +33,9 @@ mod options;
 pub mod pause;
 mod response;
 
-pub use head::{caller_run, head_fields, head_from_fields, head_from_json, head_to_json, read_caller};
+pub use head::{
+    WEBHOOK_FIELD, caller_run, head_fields, head_from_fields, head_from_json, head_to_json, read_caller,
+};
 pub use load::{AtRest, load};
 pub use names::{container_field, node_of_field, stream_field, variable_field};
 pub(super) use names::{put_node_field, put_variable_field};

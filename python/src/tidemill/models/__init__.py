@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 96bf91ad833c733e1635a739792884515f8d037068dca2365933a1562f490023
-Rest: 186b5d374c5ac7493ffa2e484cb752bf3d13641f0cb724adff5ff8387ec05394
+Document: 886f5f73ccf6a0a6dc36f3a0dd73fe81efb264f7c0383d040282aab85296fc7d
+Rest: 1ecd881ba760f2bda09da90569fcdd7c2ae544c1eacfc95335389733e90c0033
 """
 
 from __future__ import annotations
@@ -24,6 +24,37 @@ class Action(TypedDict):
     id: str
     title: str
     button_style: NotRequired[str]
+
+
+class AdminKey(TypedDict):
+    """An admin key."""
+
+    id: str
+    label: str | None
+    role: Literal["read-only", "operator", "admin"]
+    created_at: float | None
+    """Unix seconds."""
+    expires_at: float | None
+    """Unix seconds."""
+    last_used_at: float | None
+    """Unix seconds."""
+    revoked_at: float | None
+    """Unix seconds."""
+
+
+class AdminKeyRequest(TypedDict):
+    """An admin key to make."""
+
+    label: str
+    """Who or what has the key."""
+    role: Literal["read-only", "operator", "admin"]
+    expires_in_seconds: NotRequired[int]
+
+
+class AdminKeys(TypedDict):
+    """Admin keys."""
+
+    data: list[AdminKey]
 
 
 class AnswerRequest(TypedDict):
@@ -85,6 +116,27 @@ class Apps(TypedDict):
     data: list[App]
 
 
+class AuditEntry(TypedDict):
+    """A request that changed something, or was refused."""
+
+    id: str
+    at: float
+    """Unix seconds."""
+    who: str
+    """The id of an admin key, or `settings`."""
+    label: str | None
+    """The label of the admin key."""
+    role: str
+    address: str | None
+    """The address of the client."""
+    action: str
+    """Method and route."""
+    named: dict[str, str]
+    """The kind and the id of each thing in the path; `made`: the id of what was made."""
+    status: int
+    """The HTTP status of the answer."""
+
+
 class Breakpoint(TypedDict):
     """A command that waits for a node."""
 
@@ -142,6 +194,19 @@ class CommandRequest(TypedDict):
     """A command counts once under its key."""
     durability: NotRequired[Literal["memory", "replicated", "fsync"]]
     """What must have happened before the answer; `scheduler.durability` by default."""
+
+
+class CreatedAdminKey(TypedDict):
+    """A new admin key. It is shown once."""
+
+    id: str
+    label: str | None
+    role: Literal["read-only", "operator", "admin"]
+    key: str
+    created_at: float
+    """Unix seconds."""
+    expires_at: float | None
+    """Unix seconds."""
 
 
 class CreatedKey(TypedDict):
@@ -278,6 +343,21 @@ class File(TypedDict):
     extension: str
     mime_type: str
     created_at: int
+
+
+class GivenUpNotice(TypedDict):
+    """A notice that was given up."""
+
+    id: str
+    """The `webhook-id`."""
+    event: Literal["ended", "failed", "paused"]
+    run: str
+    tries: int
+    error: str
+    status: int | None
+    """The HTTP status of the last answer."""
+    last_at: float
+    """Unix seconds."""
 
 
 class History(TypedDict):
@@ -647,6 +727,23 @@ class Wait(TypedDict):
     held_by: str | None
 
 
+class WaitingNotice(TypedDict):
+    """A notice that waits."""
+
+    id: str
+    """The `webhook-id`."""
+    event: Literal["ended", "failed", "paused"]
+    run: str
+    tries: int
+    next_at: float
+    """When it is tried next, in Unix seconds."""
+    error: str | None
+    status: int | None
+    """The HTTP status of the last answer."""
+    last_at: float | None
+    """Unix seconds."""
+
+
 class Warning(TypedDict):
     """Something that the author of the workflow may not have meant."""
 
@@ -691,6 +788,49 @@ class Workers(TypedDict):
     """All of `Worker`."""
 
     data: list[Worker]
+
+
+class Webhook(TypedDict):
+    """The server that is notified about the runs of an app."""
+
+    app: str
+    url: str
+    events: list[Literal["ended", "failed", "paused"]]
+    include: list[Literal["outputs"]]
+    created_at: float
+    """Unix seconds."""
+    updated_at: float
+    """Unix seconds."""
+    secret: NotRequired[str]
+    """Only in the answer that makes it."""
+
+
+class WebhookRequest(TypedDict):
+    """A webhook to set."""
+
+    url: str
+    events: NotRequired[list[Literal["ended", "failed", "paused"]]]
+    include: NotRequired[list[Literal["outputs"]]]
+    secret: NotRequired[str]
+    """`whsec_` and 24 to 64 bytes in base64, or `new`."""
+
+
+class WebhookTest(TypedDict):
+    """The result of a test."""
+
+    delivered: bool
+    status: int | None
+    error: str | None
+
+
+class AuditEntries(TypedDict):
+    """A page of the audit log."""
+
+    data: list[AuditEntry]
+    next: str | None
+    """The `before` of the following page."""
+    scanned: int
+    """How many entries the request has looked at."""
 
 
 class Dataset(TypedDict):
@@ -739,6 +879,17 @@ class Datasets(TypedDict):
     """All of `DatasetSummary`."""
 
     data: list[DatasetSummary]
+
+
+class Deliveries(TypedDict):
+    """The notices of an app."""
+
+    waiting: int
+    """How many wait."""
+    data: list[WaitingNotice]
+    """The first of those that wait, the next one first."""
+    given_up: list[GivenUpNotice]
+    """Newest first."""
 
 
 class Document(TypedDict):

@@ -12,10 +12,12 @@ use tidemill_common::store::{AppKey, KeyCost, KeyGrant, KeyScope, NewKey, Revoke
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
+use crate::api::admin::{ADMIN_KEY_BEGINS, new_admin_key};
 use crate::api::auth::{DATASET_KEY_BEGINS, DATASETS, KEY_BEGINS, new_app_key, new_dataset_key, sha256_hex};
 use crate::api::error::ApiError;
-use crate::api::native::apps;
+use crate::api::native::{admin_keys, apps};
 use crate::api::request::{Body, IdInPath, nothing_left, take_count, take_text};
+use crate::api::roles::Role;
 use crate::background::budgets::KeyBudget;
 
 /// The longest label, in characters.
@@ -28,7 +30,8 @@ const LIFETIME_SECONDS_MAX: u64 = 10 * 366 * 24 * 3600;
 /// # Errors
 /// Errors of the store.
 pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiError> {
-    let keys = state.store.keys().await?;
+    let mut keys = state.store.keys().await?;
+    keys.retain(|key| Role::of(&key.app).is_none());
     listed(&state, keys).await
 }
 
@@ -71,14 +74,18 @@ pub async fn add(
 
 /// A key that is being made.
 pub(super) struct Made {
-    key: String,
+    pub(super) key: String,
     pub(super) new: NewKey,
 }
 
 impl Made {
     /// A new key that opens this.
     pub(super) fn now(grant: KeyGrant, label: Option<String>, created_at: Timestamp) -> Self {
-        let key = if grant.app == DATASETS { new_dataset_key() } else { new_app_key() };
+        let key = match Role::of(&grant.app) {
+            Some(_) => new_admin_key(),
+            None if grant.app == DATASETS => new_dataset_key(),
+            None => new_app_key(),
+        };
         let new = NewKey { hash: sha256_hex(&key), grant, label, created_at };
         Self { key, new }
     }
@@ -91,6 +98,9 @@ impl Made {
 /// The answer with a new key.
 pub(super) async fn created(state: &ApiState, made: &Made) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let grant = &made.new.grant;
+    if let Some(role) = Role::of(&grant.app) {
+        return Ok((StatusCode::CREATED, JsonBody(admin_keys::made(made, role))));
+    }
     let opens_datasets = grant.app == DATASETS;
     let of_app = if opens_datasets { None } else { state.store.app(&grant.app).await? };
     let body = json!({
@@ -114,7 +124,7 @@ fn shown_scopes(opens_datasets: bool, scopes: Option<&BTreeSet<KeyScope>>) -> Op
     (!opens_datasets).then(|| scopes.unwrap_or(&all).iter().map(|scope| scope.name()).collect())
 }
 
-fn take_label(map: &mut JsonMap) -> Result<Option<String>, ApiError> {
+pub(super) fn take_label(map: &mut JsonMap) -> Result<Option<String>, ApiError> {
     let label = take_text(map, "label")?;
     if label.as_ref().is_some_and(|label| label.chars().count() > LABEL_CHARS_MAX) {
         return Err(ApiError::invalid_param(format!("label must have at most {LABEL_CHARS_MAX} characters")));
@@ -137,7 +147,7 @@ fn take_scopes(map: &mut JsonMap) -> Result<Option<BTreeSet<KeyScope>>, ApiError
     }
 }
 
-fn take_end(map: &mut JsonMap, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
+pub(super) fn take_end(map: &mut JsonMap, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
     let Some(seconds) = take_count(map, "expires_in_seconds")? else { return Ok(None) };
     if seconds == 0 || seconds > LIFETIME_SECONDS_MAX {
         let message = format!("expires_in_seconds must be 1 to {LIFETIME_SECONDS_MAX}");
@@ -177,10 +187,18 @@ pub async fn add_scoped(
 /// # Errors
 /// 404 for an unknown key.
 pub async fn revoke(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<StatusCode, ApiError> {
-    match state.store.revoke_key(&id).await? {
+    if admin_keys::is_one(&state, &id).await == Some(true) {
+        return Err(unknown(&id));
+    }
+    revoked(&state, &id).await
+}
+
+/// Revokes a key of any kind.
+pub(super) async fn revoked(state: &ApiState, id: &str) -> Result<StatusCode, ApiError> {
+    match state.store.revoke_key(id).await? {
         Revoked::Now => tracing::info!(key = id, "API key revoked"),
         Revoked::Before => {}
-        Revoked::Unknown => return Err(unknown(&id)),
+        Revoked::Unknown => return Err(unknown(id)),
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -219,7 +237,7 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
     Ok(JsonBody(json!({"data": data})))
 }
 
-fn seconds(at: Timestamp) -> f64 {
+pub(super) fn seconds(at: Timestamp) -> f64 {
     at.millis() as f64 / 1000.0
 }
 
@@ -255,17 +273,21 @@ pub async fn drop_budget(
 }
 
 async fn check_exists(state: &ApiState, id: &str) -> Result<(), ApiError> {
-    let is_known = state.store.keys().await?.iter().any(|key| key.id == id);
+    let is_known = state.store.keys().await?.iter().any(|key| key.id == id && Role::of(&key.app).is_none());
     if is_known { Ok(()) } else { Err(unknown(id)) }
 }
 
 pub(super) fn unknown(id: &str) -> ApiError {
     // In a hurry people give the leaked key itself. It must not be repeated, because messages are logged and shown.
-    let message = if id.starts_with(KEY_BEGINS) || id.starts_with(DATASET_KEY_BEGINS) {
+    let begins = [KEY_BEGINS, DATASET_KEY_BEGINS, ADMIN_KEY_BEGINS];
+    let message = if begins.iter().any(|begin| id.starts_with(begin)) {
         let id = key_id(&sha256_hex(id));
         format!("this is a key, or looks like one, and not the id of a key; the id of this key is {id}")
     } else {
-        format!("there is no API key with the id {id:?}; GET /api/v1/keys lists the ids (tidemill keys ls)")
+        format!(
+            "there is no such key with the id {id:?}; GET /api/v1/keys lists the ids (tidemill keys ls), and GET \
+             /api/v1/admin-keys those of admin keys (tidemill admin-keys ls)"
+        )
     };
     ApiError::not_found(message)
 }

@@ -1,6 +1,8 @@
 //! Tidemill's own API, `/api/v1`: one file per resource.
 
+pub mod admin_keys;
 pub mod apps;
+pub mod audit;
 pub mod catalog;
 pub mod commands;
 mod datasets_named;
@@ -27,3 +29,4 @@ pub mod submit;
 pub mod triggers;
 mod version_use;
 pub mod versions;
+pub mod webhook;

@@ -10,8 +10,9 @@ use crate::api::error::ApiError;
 use crate::api::request::Params;
 
 /// Routes below `/api/v1`, and the parameters that one of their methods reads. Routes that are not listed read none.
-const READ: [(&str, &[&str]); 15] = [
+const READ: [(&str, &[&str]); 16] = [
     ("/apps", &["create", "strict"]),
+    ("/audit", &["action", "before", "limit", "since", "who"]),
     ("/calls/{id}", &["force"]),
     ("/datasources/{id}", &["force"]),
     ("/dead", &["before", "limit"]),

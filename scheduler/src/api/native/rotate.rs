@@ -5,12 +5,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
-use tidemill_common::store::{KeyGrant, Revoked, StoreError};
+use tidemill_common::store::{AppKey, KeyGrant, Revoked, StoreError};
 
 use super::keys::{Made, created, unknown};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, nothing_left, take_count};
+use crate::api::roles::Role;
 
 /// How long the old key stays valid, unless the request says otherwise.
 const OVERLAP_SECONDS: u64 = 24 * 3600;
@@ -28,6 +29,27 @@ pub async fn rotate(
     IdInPath(id): IdInPath,
     body: Body,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    replace(&state, &id, &body, false).await
+}
+
+/// `POST /api/v1/admin-keys/{id}/rotate`: the same for an admin key.
+///
+/// # Errors
+/// As [`rotate`].
+pub async fn rotate_admin(
+    State(state): State<ApiState>,
+    IdInPath(id): IdInPath,
+    body: Body,
+) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    replace(&state, &id, &body, true).await
+}
+
+async fn replace(
+    state: &ApiState,
+    id: &str,
+    body: &Body,
+    is_admin_key: bool,
+) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let mut map = if body.0.is_empty() { Default::default() } else { body.object()? };
     let overlap = take_count(&mut map, "overlap_seconds")?.unwrap_or(OVERLAP_SECONDS);
     nothing_left(&map)?;
@@ -36,8 +58,9 @@ pub async fn rotate(
             "overlap_seconds must be at most {OVERLAP_SECONDS_MAX}"
         )));
     }
-    let old = state.store.keys().await?.into_iter().find(|key| key.id == id);
-    let old = old.ok_or_else(|| unknown(&id))?;
+    let is_meant = |key: &AppKey| key.id == id && Role::of(&key.app).is_some() == is_admin_key;
+    let old = state.store.keys().await?.into_iter().find(is_meant);
+    let old = old.ok_or_else(|| unknown(id))?;
     let now = state.store.time().await?;
     if old.revoked_at.is_some() || old.expires_at.is_some_and(|at| at <= now) {
         return Err(conflict(format!("the key {id} was revoked or has expired; make a new one")));
@@ -57,7 +80,7 @@ pub async fn rotate(
     }
     // The new key comes before the end of the old one: if the process dies in between, the old one is still valid.
     state.store.add_key(&made.new).await?;
-    let ended = end(&state, &id, overlap, ends).await;
+    let ended = end(state, id, overlap, ends).await;
     if !matches!(ended, Ok(true)) {
         // No client has received the new key.
         state.store.revoke_key(&made.id()).await?;
@@ -69,7 +92,7 @@ pub async fn rotate(
         )));
     }
     tracing::info!(key = id, new = made.id(), overlap_seconds = overlap, "API key rotated");
-    created(&state, &made).await
+    created(state, &made).await
 }
 
 /// Ends the old key after the overlap. Returns false when that is not possible.

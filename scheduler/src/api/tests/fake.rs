@@ -13,12 +13,13 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
-    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durability, Durable, Entered,
-    Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KnowledgeBases, ListConversations,
-    ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
-    Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
-    Trigger, TriggerChanges, TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall, Written,
+    Annotations, Answered, App, AppKey, AppRecords, AuditEntry, AuditKept, AuditLog, AuditPage, Catalog,
+    CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule,
+    Durability, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant,
+    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Notice,
+    NoticeTried, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand,
+    Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges, TriggerState, Unconfirmed,
+    UploadCharge, UploadCharged, WaitingCall, WaitingNotices, Webhooks, Written,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -113,6 +114,46 @@ impl Durable for FakeStore {
         let mut inner = self.lock();
         inner.confirmed.push((written, level));
         if inner.is_unconfirmed { Err(Unconfirmed::NoReplica) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl AuditLog for FakeStore {
+    async fn note_audit(&self, entry: &AuditEntry, kept: AuditKept) -> Result<(), StoreError> {
+        self.knowledge.0.note_audit(entry, kept).await
+    }
+    async fn audit(&self, page: &AuditPage) -> Result<Vec<(EntryId, AuditEntry)>, StoreError> {
+        self.knowledge.0.audit(page).await
+    }
+}
+
+#[async_trait]
+impl Webhooks for FakeStore {
+    async fn put_webhook(&self, app: &str, webhook: Option<&str>) -> Result<(), StoreError> {
+        self.knowledge.0.put_webhook(app, webhook).await
+    }
+    async fn webhook(&self, app: &str) -> Result<Option<String>, StoreError> {
+        self.knowledge.0.webhook(app).await
+    }
+    async fn webhooks(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.knowledge.0.webhooks().await
+    }
+    async fn waiting_notices(
+        &self,
+        shards: &[ShardId],
+        most: usize,
+    ) -> Result<Vec<WaitingNotices>, StoreError> {
+        self.knowledge.0.waiting_notices(shards, most).await
+    }
+    async fn settle_notice(&self, notice: &Notice, tried: &NoticeTried) -> Result<bool, StoreError> {
+        self.knowledge.0.settle_notice(notice, tried).await
+    }
+    async fn notices_of(
+        &self,
+        app: &str,
+        most: usize,
+    ) -> Result<(Vec<WaitingNotices>, Vec<String>), StoreError> {
+        self.knowledge.0.notices_of(app, most).await
     }
 }
 

@@ -72,6 +72,8 @@ pub struct LoopContext {
     pub namespace: Arc<Namespace>,
     /// Notified when a commit has stored orders for sub-workflow runs.
     pub ordered: Arc<Notify>,
+    /// Notified when a commit has ordered a notice for a webhook.
+    pub noticed: Arc<Notify>,
 }
 
 /// The reason why a loop ended.
@@ -375,6 +377,9 @@ impl<'a> ShardLoop<'a> {
             }
             if write.calls.is_some() {
                 self.context.ordered.notify_one();
+            }
+            if write.notice.is_some() {
+                self.context.noticed.notify_one();
             }
             if let (Some((_, to)), true) = (write.status, write.ended_at.is_some()) {
                 self.counts.ended(to);

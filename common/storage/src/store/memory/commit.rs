@@ -3,6 +3,7 @@
 use super::calls;
 use super::queue::Job;
 use super::shard::{Blob, Conversation, Run, Shard};
+use super::webhooks;
 use crate::store::{Commit, CommitError, KeyCost, StoreError, day_of};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, ExecutionId};
@@ -45,6 +46,7 @@ pub(super) fn write(shard: &mut Shard, commit: &Commit, now: Timestamp) -> Vec<E
     for write in &commit.writes {
         write_run(shard, commit.number, write);
         write_around(shard, write, now);
+        webhooks::write(shard, write, commit.number);
         if let Some(charges) = &write.charges
             && let (Some(key), Some(last)) = (&charges.key, charges.calls.last())
         {

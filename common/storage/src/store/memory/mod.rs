@@ -8,6 +8,7 @@
 mod annotations;
 mod app_keys;
 mod app_records;
+mod audit;
 mod calls;
 mod catalog;
 mod commit;
@@ -29,6 +30,7 @@ mod shards;
 mod stream;
 mod triggers;
 mod uploads;
+mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -82,6 +84,9 @@ struct Namespace {
     apps: BTreeMap<String, App>,
     keys: app_keys::AppKeys,
     records_of_apps: app_records::Records,
+    audit: audit::Entries,
+    /// The webhook of each app.
+    webhooks: BTreeMap<String, String>,
     budgets: BTreeMap<String, String>,
     triggers: BTreeMap<String, triggers::StoredTrigger>,
     reserved: BTreeMap<String, Reservation>,

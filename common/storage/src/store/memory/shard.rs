@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::queue::Queue;
 use super::stream::Stream;
+use super::webhooks;
 use crate::store::{Dead, KeyCost, RawFact, StoreError, unreadable_events};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId};
@@ -33,6 +34,8 @@ pub(super) struct Shard {
     pub(super) graphs: HashMap<String, GraphDocument>,
     pub(super) conversations: HashMap<String, Conversation>,
     pub(super) files: BTreeSet<RunId>,
+    /// Notices for webhooks, by app.
+    pub(super) notices: BTreeMap<String, webhooks::OfApp>,
     /// Ended runs with unsettled turns.
     pub(super) unsettled: BTreeSet<RunId>,
     /// The spending of keys, in total and by day.

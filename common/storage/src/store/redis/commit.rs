@@ -156,7 +156,7 @@ impl RedisOwner {
             request.command("XADD", 8).word(keys.inbox(shard)).word("*");
             request.word("kind").word("continue").word("run").word(run).word("fact").word("{}");
         }
-        self.move_in_index(request, write);
+        self.move_in_index(request, write, number);
     }
 
     fn add_events(&self, request: &mut Request, write: &RunWrite, of_run: &RunKeys, number: u64) {
@@ -235,7 +235,7 @@ impl RedisOwner {
         }
     }
 
-    fn move_in_index(&self, request: &mut Request, write: &RunWrite) {
+    fn move_in_index(&self, request: &mut Request, write: &RunWrite, number: u64) {
         let (keys, run, shard) = (&self.keys, write.run, self.claim.shard);
         let Some((from, to)) = write.status else {
             if write.ended_at.is_some() {
@@ -264,6 +264,13 @@ impl RedisOwner {
         }
         if write.leaves_turn {
             request.command("SADD", 2).word(keys.unsettled(shard)).word(run);
+        }
+        if let Some(notice) = &write.notice {
+            let (app, due) = (notice.app.as_str(), keys.notices(shard, &notice.app, "due"));
+            request.command("SADD", 2).word(keys.noticed(shard)).word(app);
+            // The number of a commit is at least the server's time in µs when the shard was claimed, and no later time.
+            request.command("ZADD", 3).word(due).word(number / 1000);
+            request.word(crate::store::webhooks::member(run, number, notice.event));
         }
         if let Some(at) = write.ended_at {
             request.command("ZADD", 3).word(keys.ended(shard)).word(at.micros()).word(run);

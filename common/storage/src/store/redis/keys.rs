@@ -19,7 +19,7 @@ const OWN_TAGS: [&str; 4] = ["limit:", "uploads:", "knowledge:", "annotations:"]
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.
-const FAMILIES: [&str; 30] = [
+const FAMILIES: [&str; 32] = [
     "meta",
     "schedulers",
     "workers",
@@ -29,6 +29,7 @@ const FAMILIES: [&str; 30] = [
     "knowing",
     "app",
     "apps",
+    "audit",
     "end_user",
     "key",
     "keys",
@@ -50,6 +51,7 @@ const FAMILIES: [&str; 30] = [
     "knowledge",
     "knowledge-tags",
     "probe",
+    "webhooks",
 ];
 /// Those of them that are about living processes.
 const OF_PROCESSES: [&str; 5] = ["schedulers", "workers", "worker", "knowing", "probe"];
@@ -166,6 +168,14 @@ impl Keys {
     /// set: ids of apps
     pub fn apps(&self) -> String {
         self.global("apps")
+    }
+    /// hash: the webhook of each app, by the app's id, as JSON
+    pub fn webhooks(&self) -> String {
+        self.global("webhooks")
+    }
+    /// stream: the audit log
+    pub fn audit(&self) -> String {
+        self.global("audit")
     }
     /// hash: the versions of an app and when each was first published (ms)
     pub fn app_versions(&self, id: &str) -> String {
@@ -469,6 +479,15 @@ impl Keys {
     /// them
     pub fn calling(&self, shard: ShardId) -> String {
         self.shard(shard, "calling")
+    }
+    /// set: apps for whose webhook notices wait
+    pub fn noticed(&self, shard: ShardId) -> String {
+        self.shard(shard, "notices")
+    }
+    /// Notices for an app's webhook. `due`, zset: those that wait, by due time (ms). `tries`, hash: the record of each that
+    /// has failed before. `failed`, list: records of those that were given up, newest first.
+    pub fn notices(&self, shard: ShardId, app: &str, kind: &str) -> String {
+        self.shard(shard, &format!("notices:{app}:{kind}"))
     }
     /// set: ended runs with unsettled turns
     pub fn unsettled(&self, shard: ShardId) -> String {

@@ -10,6 +10,7 @@ mod annotations;
 mod app_keys;
 mod app_records;
 mod asked;
+mod audit;
 mod blobs;
 mod calls;
 mod catalog;
@@ -39,6 +40,7 @@ mod suspects;
 mod told;
 mod triggers;
 mod uploads;
+mod webhooks;
 
 #[cfg(test)]
 mod page;

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from tidemill._workflow import Workflow
-from tidemill.client._async.resources import AsyncApps, AsyncDead, AsyncEntries, AsyncFiles, AsyncKeys, AsyncKnowledge
+from tidemill.client._async.resources import (
+    AsyncAdminKeys,
+    AsyncApps,
+    AsyncDead,
+    AsyncEntries,
+    AsyncFiles,
+    AsyncKeys,
+    AsyncKnowledge,
+)
 from tidemill.client._async.run import AsyncRemoteRun
 from tidemill.client._async.transport import AsyncTransport
 from tidemill.client.operations import fleet, runs
@@ -20,7 +28,18 @@ from tidemill.client.settings import Settings
 from tidemill.client.sse import FRAME_BYTES_MAX
 
 if TYPE_CHECKING:
-    from tidemill.models import Breakpoint, Queue, RaisedShards, RunOptions, RunSummary, Shards, Trigger, Turn, Worker
+    from tidemill.models import (
+        AuditEntry,
+        Breakpoint,
+        Queue,
+        RaisedShards,
+        RunOptions,
+        RunSummary,
+        Shards,
+        Trigger,
+        Turn,
+        Worker,
+    )
 
 
 class AsyncClient:
@@ -55,6 +74,7 @@ class AsyncClient:
         transport = self._transport = AsyncTransport(settings, http)
         self.apps = AsyncApps(transport)
         self.keys = AsyncKeys(transport)
+        self.admin_keys = AsyncAdminKeys(transport)
         self.files = AsyncFiles(transport)
         self.knowledge = AsyncKnowledge(transport)
         self.dead = AsyncDead(transport)
@@ -135,6 +155,21 @@ class AsyncClient:
     def open(self, run_id: str) -> AsyncRemoteRun:
         """Return a run by its id, without a request."""
         return AsyncRemoteRun(self._transport, run_id)
+
+    def audit(
+        self,
+        *,
+        since: float | None = None,
+        before: str | None = None,
+        who: str | None = None,
+        action: str | None = None,
+    ) -> AsyncIterator[AuditEntry]:
+        """Return who changed what, newest first, each page when it is needed.
+
+        `since` and `before` are Unix seconds, `who` is the id or the label of an admin key, or `settings`, and `action`
+        a text in the method or the route.
+        """
+        return self._transport.pages(fleet.audit(since, before, who, action))
 
     def runs(self, *, status: str | None = None) -> AsyncIterator[RunSummary]:
         """Return all runs, newest first, each page when it is needed."""

@@ -15,10 +15,12 @@ from tidemill.client.operations.catalog import Entry
 
 if TYPE_CHECKING:
     from tidemill.models import (
+        AdminKey,
         App,
         AppVersion,
         Budget,
         BulkRetry,
+        CreatedAdminKey,
         CreatedKey,
         Dataset,
         DatasetDetail,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         DeadFilter,
         DeadLetter,
         DeadLetterContent,
+        Deliveries,
         DocumentDetail,
         DocumentRequest,
         File,
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
         Key,
         PublishedApp,
         Retried,
+        Webhook,
+        WebhookTest,
     )
 
 
@@ -97,6 +102,37 @@ class AsyncApps(AsyncResource):
         """
         return await self._transport.do(apps.add_key(app, label, scopes, expires_in_seconds))
 
+    async def webhook(self, app: str) -> Webhook:
+        """Return the webhook of an app, without its secret. Raises `NotFound` if there is none."""
+        return await self._transport.do(apps.webhook(app))
+
+    async def set_webhook(
+        self,
+        app: str,
+        url: str,
+        *,
+        events: Sequence[str] | None = None,
+        outputs: bool = False,
+        secret: str | None = None,
+    ) -> Webhook:
+        """Let a server be notified when runs of an app end, fail or pause: `ended`, `failed`, `paused`.
+
+        A new secret is in the answer, once; with `secret="new"` one is made again.
+        """
+        return await self._transport.do(apps.set_webhook(app, url, events, outputs, secret))
+
+    async def test_webhook(self, app: str) -> WebhookTest:
+        """Send a test to the webhook of an app, once."""
+        return await self._transport.do(apps.test_webhook(app))
+
+    async def deliveries(self, app: str) -> Deliveries:
+        """Return the notices of an app that wait, and the newest ones that were given up."""
+        return await self._transport.do(apps.deliveries(app))
+
+    async def remove_webhook(self, app: str) -> None:
+        """Remove the webhook of an app. Notices that wait are dropped."""
+        await self._transport.do(apps.remove_webhook(app))
+
 
 class AsyncKeys(AsyncResource):
     """The keys of apps and of datasets."""
@@ -128,6 +164,30 @@ class AsyncKeys(AsyncResource):
     async def remove_budget(self, key_id: str) -> None:
         """Remove the budget of a key."""
         await self._transport.do(apps.remove_budget(key_id))
+
+
+class AsyncAdminKeys(AsyncResource):
+    """The keys of this API itself, each with a role: `admin`, `operator` or `read-only`."""
+
+    async def all(self) -> list[AdminKey]:
+        """Return all admin keys, also revoked ones."""
+        return await self._transport.do(apps.admin_keys())
+
+    async def add(self, label: str, role: str, *, expires_in_seconds: int | None = None) -> CreatedAdminKey:
+        """Make an admin key. It is shown once."""
+        return await self._transport.do(apps.add_admin_key(label, role, expires_in_seconds))
+
+    async def rotate(self, key_id: str, *, overlap_seconds: int | None = None) -> CreatedAdminKey:
+        """Replace an admin key: the new one has the same role and is shown once, the old one ends after the overlap.
+
+        Without `overlap_seconds` that is a day; with 0 the old key is revoked at once.
+        Raises `Conflict` for a key that is no longer valid.
+        """
+        return await self._transport.do(apps.rotate_admin_key(key_id, overlap_seconds))
+
+    async def revoke(self, key_id: str) -> None:
+        """Revoke an admin key, by its id."""
+        await self._transport.do(apps.revoke_admin_key(key_id))
 
 
 class AsyncEntries(AsyncResource):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from tidemill._workflow import Workflow
-from tidemill.client._sync.resources import Apps, Dead, Entries, Files, Keys, Knowledge
+from tidemill.client._sync.resources import AdminKeys, Apps, Dead, Entries, Files, Keys, Knowledge
 from tidemill.client._sync.run import RemoteRun
 from tidemill.client._sync.transport import Transport
 from tidemill.client.operations import fleet, runs
@@ -19,7 +19,18 @@ from tidemill.client.settings import Settings
 from tidemill.client.sse import FRAME_BYTES_MAX
 
 if TYPE_CHECKING:
-    from tidemill.models import Breakpoint, Queue, RaisedShards, RunOptions, RunSummary, Shards, Trigger, Turn, Worker
+    from tidemill.models import (
+        AuditEntry,
+        Breakpoint,
+        Queue,
+        RaisedShards,
+        RunOptions,
+        RunSummary,
+        Shards,
+        Trigger,
+        Turn,
+        Worker,
+    )
 
 
 class Client:
@@ -54,6 +65,7 @@ class Client:
         transport = self._transport = Transport(settings, http)
         self.apps = Apps(transport)
         self.keys = Keys(transport)
+        self.admin_keys = AdminKeys(transport)
         self.files = Files(transport)
         self.knowledge = Knowledge(transport)
         self.dead = Dead(transport)
@@ -134,6 +146,21 @@ class Client:
     def open(self, run_id: str) -> RemoteRun:
         """Return a run by its id, without a request."""
         return RemoteRun(self._transport, run_id)
+
+    def audit(
+        self,
+        *,
+        since: float | None = None,
+        before: str | None = None,
+        who: str | None = None,
+        action: str | None = None,
+    ) -> Iterator[AuditEntry]:
+        """Return who changed what, newest first, each page when it is needed.
+
+        `since` and `before` are Unix seconds, `who` is the id or the label of an admin key, or `settings`, and `action`
+        a text in the method or the route.
+        """
+        return self._transport.pages(fleet.audit(since, before, who, action))
 
     def runs(self, *, status: str | None = None) -> Iterator[RunSummary]:
         """Return all runs, newest first, each page when it is needed."""

@@ -10,7 +10,19 @@ from tidemill.client.request import Operation, data, get, given, new_key, nothin
 from tidemill.client.retries import Repeat
 
 if TYPE_CHECKING:
-    from tidemill.models import App, AppVersion, Budget, CreatedKey, Key, PublishedApp
+    from tidemill.models import (
+        AdminKey,
+        App,
+        AppVersion,
+        Budget,
+        CreatedAdminKey,
+        CreatedKey,
+        Deliveries,
+        Key,
+        PublishedApp,
+        Webhook,
+        WebhookTest,
+    )
 
 
 def publish(
@@ -81,3 +93,58 @@ def set_budget(key: str, budget: Budget | Mapping[str, Any]) -> Operation[Budget
 def remove_budget(key: str) -> Operation[None]:
     """Remove the budget of a key."""
     return remove("keys", key, "budget")
+
+
+def admin_keys() -> Operation[list[AdminKey]]:
+    """List all admin keys."""
+    return get(data, "admin-keys")
+
+
+def add_admin_key(label: str, role: str, expires_in_seconds: int | None) -> Operation[CreatedAdminKey]:
+    """Make an admin key with a role."""
+    body = given(label=label, role=role, expires_in_seconds=expires_in_seconds)
+    return send("POST", whole, "admin-keys", body=body)
+
+
+def rotate_admin_key(key: str, overlap_seconds: int | None) -> Operation[CreatedAdminKey]:
+    """Replace an admin key."""
+    return send("POST", whole, "admin-keys", key, "rotate", body=given(overlap_seconds=overlap_seconds))
+
+
+def revoke_admin_key(key: str) -> Operation[None]:
+    """Revoke an admin key. Repeated it is no error."""
+    return send("DELETE", nothing, "admin-keys", key, repeat=Repeat.ANY)
+
+
+def webhook(app: str) -> Operation[Webhook]:
+    """Show the webhook of an app."""
+    return get(whole, "apps", app, "webhook")
+
+
+def set_webhook(
+    app: str, url: str, events: Sequence[str] | None, outputs: bool, secret: str | None
+) -> Operation[Webhook]:
+    """Set the webhook of an app."""
+    body = given(
+        url=url,
+        events=None if events is None else list(events),
+        include=["outputs"] if outputs else None,
+        secret=secret,
+    )
+    # Another try of a request that made a secret would show none.
+    return send("PUT", whole, "apps", app, "webhook", body=body)
+
+
+def test_webhook(app: str) -> Operation[WebhookTest]:
+    """Send a test to the webhook of an app."""
+    return send("POST", whole, "apps", app, "webhook", "test")
+
+
+def deliveries(app: str) -> Operation[Deliveries]:
+    """List the notices that wait or were given up."""
+    return get(whole, "apps", app, "webhook", "deliveries")
+
+
+def remove_webhook(app: str) -> Operation[None]:
+    """Remove the webhook of an app."""
+    return send("DELETE", nothing, "apps", app, "webhook", repeat=Repeat.ANY)

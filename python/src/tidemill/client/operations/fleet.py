@@ -11,6 +11,7 @@ from tidemill.client.retries import Repeat
 
 if TYPE_CHECKING:
     from tidemill.models import (
+        AuditEntry,
         BulkRetry,
         DeadFilter,
         DeadLetter,
@@ -47,6 +48,18 @@ def raise_shards(number: int) -> Operation[RaisedShards]:
 def triggers() -> Operation[list[Trigger]]:
     """List the triggers of all apps."""
     return get(data, "triggers")
+
+
+def audit(
+    since: float | None, first: str | None, who: str | None, action: str | None, page: int = PAGE
+) -> Pages[AuditEntry]:
+    """List who changed what, newest first."""
+    filters = given(since=None if since is None else str(since), who=who, action=action)
+
+    def request(before: str | None) -> Request:
+        return Request("GET", path("audit"), filters | given(limit=str(page), before=before or first))
+
+    return Pages(request)
 
 
 def dead(page: int = PAGE) -> Pages[DeadLetter]:

@@ -1,0 +1,140 @@
+//! `tidemill admin-keys`: creates, lists, replaces and revokes admin keys: keys of `/api/v1` with a role.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value as Json, json};
+
+use super::common::Common;
+use super::keys::seconds;
+use crate::console::Console;
+use crate::error::{Error, Exit};
+use crate::output::{json, table, text};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Create an admin key; it is shown only now
+    Add {
+        /// What it may do: admin (all), operator (all but apps, keys and stored settings), read-only
+        #[arg(long, value_parser = ["admin", "operator", "read-only"])]
+        role: String,
+        /// Who or what has it; the audit log shows it
+        #[arg(long)]
+        label: String,
+        /// For how long it is valid: 90m, 24h, 90d; without it, until it is revoked
+        #[arg(long, value_name = "TIME", value_parser = seconds)]
+        expires_in: Option<u64>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// List admin keys by id
+    Ls {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Replace an admin key: makes another one with the same role, and ends the old one later
+    Rotate {
+        /// Id of the old key, as `admin-keys ls` shows it
+        id: String,
+        /// For how long the old key stays valid: 90m, 24h, 7d; 0s revokes it at once
+        #[arg(long, value_name = "TIME", default_value = "24h", value_parser = seconds)]
+        overlap: u64,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Revoke an admin key: it is refused at once
+    Rm {
+        /// Id of the key, as `admin-keys ls` shows it
+        id: String,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
+    match &arguments.verb {
+        Verb::Add { role, label, expires_in, common } => {
+            let mut body = json!({"role": role, "label": label});
+            if let Some(seconds) = expires_in {
+                body["expires_in_seconds"] = (*seconds).into();
+            }
+            let made = common.client()?.add_admin_key(&body).await?;
+            if common.json { json::whole(&made, console)? } else { console.text(render_added(&made))? }
+        }
+        Verb::Ls { common } => {
+            let keys = common.client()?.admin_keys().await?;
+            if common.json { json::whole(&keys, console)? } else { console.text(render(&keys))? }
+        }
+        Verb::Rotate { id, overlap, common } => {
+            let made = common.client()?.rotate_admin_key(id, &json!({"overlap_seconds": overlap})).await?;
+            if common.json {
+                json::whole(&made, console)?;
+            } else {
+                console.text(render_added(&made))?;
+                let old = match overlap {
+                    0 => "is revoked".to_string(),
+                    seconds => format!("is valid for another {}", text::duration(*seconds as f64)),
+                };
+                console.note(format_args!("admin key {id} {old}"));
+            }
+        }
+        Verb::Rm { id, common } => {
+            common.client()?.revoke_admin_key(id).await?;
+            if common.json {
+                json::whole(&json!({"id": id, "revoked": true}), console)?;
+            } else {
+                console.note(format_args!(
+                    "admin key {id} is revoked; its open connections end within a second"
+                ));
+            }
+        }
+    }
+    Ok(Exit::Succeeded)
+}
+
+fn render_added(made: &Json) -> String {
+    let shown = |name: &str| made[name].as_str().unwrap_or_default().to_string();
+    table::pairs(&["id", "label", "role", "key"].map(|name| (name, shown(name))))
+}
+
+fn render(keys: &Json) -> String {
+    let row = |key: &Json| {
+        let word = |name: &str| text::one_line(key[name].as_str().unwrap_or_default());
+        let moment = |name: &str| key[name].as_f64().map(text::moment).unwrap_or_default();
+        let status = match (key["revoked_at"].is_null(), key["expires_at"].is_null()) {
+            (false, _) => format!("revoked {}", moment("revoked_at")),
+            (true, false) => format!("until {}", moment("expires_at")),
+            (true, true) => String::new(),
+        };
+        vec![word("id"), word("label"), word("role"), moment("created_at"), moment("last_used_at"), status]
+    };
+    let rows: Vec<_> = keys["data"].as_array().into_iter().flatten().map(row).collect();
+    table::render(&["KEY", "LABEL", "ROLE", "CREATED", "LAST USED", "STATUS"], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_admin_key_shows_its_role_and_its_end() {
+        let keys = json!({"data": [
+            {"id": "ab12", "label": "on call", "role": "operator", "created_at": 0, "expires_at": 60, "last_used_at": 1,
+                "revoked_at": null},
+            {"id": "cd34", "label": "ci", "role": "admin", "created_at": 0, "expires_at": null, "last_used_at": null,
+                "revoked_at": 2},
+        ]});
+        let shown = render(&keys);
+        for word in
+            ["on call", "operator", "until 1970-01-01 00:01:00 UTC", "revoked 1970-01-01 00:00:02 UTC"]
+        {
+            assert!(shown.contains(word), "{word}: {shown}");
+        }
+        let made = json!({"id": "ab12", "label": "ci", "role": "admin", "key": "admin-1"});
+        assert_eq!(render_added(&made), "id     ab12\nlabel  ci\nrole   admin\nkey    admin-1\n");
+    }
+}

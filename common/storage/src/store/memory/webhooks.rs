@@ -1,0 +1,112 @@
+//! Webhooks of apps and their notices in memory. It must behave like `store/redis/webhooks.rs`; the contract suite runs on both.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use super::shard::Shard;
+use crate::store::webhooks::member;
+use crate::store::{Notice, NoticeTried, StoreError, WaitingNotices, Webhooks};
+use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::ShardId;
+use tidemill_wire::commit::RunWrite;
+
+/// The notices of an app on a shard.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OfApp {
+    /// Due time (ms) of each that waits, by its name.
+    due: BTreeMap<String, i64>,
+    records: BTreeMap<String, String>,
+    /// The newest first.
+    failed: VecDeque<String>,
+}
+
+impl OfApp {
+    fn first(&self, app: &str, shard: ShardId, most: usize) -> Option<WaitingNotices> {
+        let mut in_order: Vec<(&String, i64)> = self.due.iter().map(|(name, due)| (name, *due)).collect();
+        in_order.sort_by_key(|(name, due)| (*due, (*name).clone()));
+        let notice = |(name, due): (&String, i64)| {
+            let notice = Notice::read(app, name, Timestamp::from_millis(due))?;
+            Some(Notice { record: self.records.get(name).cloned(), ..notice })
+        };
+        let first: Vec<Notice> = in_order.into_iter().take(most).filter_map(notice).collect();
+        let count = self.due.len() as u64;
+        (!first.is_empty()).then(|| WaitingNotices { app: app.into(), shard, count, first })
+    }
+}
+
+/// Stores the notice of a commit.
+pub(super) fn write(shard: &mut Shard, write: &RunWrite, commit: u64) {
+    let Some(notice) = &write.notice else { return };
+    let of_app = shard.notices.entry(notice.app.clone()).or_default();
+    let due = i64::try_from(commit / 1000).unwrap_or(i64::MAX);
+    of_app.due.insert(member(write.run, commit, notice.event), due);
+}
+
+#[async_trait]
+impl Webhooks for MemoryStore {
+    async fn put_webhook(&self, app: &str, webhook: Option<&str>) -> Result<(), StoreError> {
+        let mut space = self.inner.lock();
+        match webhook {
+            Some(webhook) => space.webhooks.insert(app.into(), webhook.into()),
+            None => space.webhooks.remove(app),
+        };
+        Ok(())
+    }
+
+    async fn webhook(&self, app: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.inner.lock().webhooks.get(app).cloned())
+    }
+
+    async fn webhooks(&self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(self.inner.lock().webhooks.clone().into_iter().collect())
+    }
+
+    async fn waiting_notices(
+        &self,
+        shards: &[ShardId],
+        most: usize,
+    ) -> Result<Vec<WaitingNotices>, StoreError> {
+        let space = self.inner.lock();
+        let known = shards.iter().filter_map(|shard| Some((*shard, space.shards.get(shard)?)));
+        let of_shard = known.flat_map(|(id, shard)| shard.notices.iter().map(move |(app, of)| (id, app, of)));
+        Ok(of_shard.filter_map(|(shard, app, of_app)| of_app.first(app, shard, most)).collect())
+    }
+
+    async fn settle_notice(&self, notice: &Notice, tried: &NoticeTried) -> Result<bool, StoreError> {
+        let mut space = self.inner.lock();
+        let name = notice.member();
+        let Some(of_app) = space.shard(notice.run.shard()).notices.get_mut(&notice.app) else {
+            return Ok(false);
+        };
+        let Some(due) = of_app.due.get_mut(&name) else { return Ok(false) };
+        match tried {
+            NoticeTried::Later(at, record) => {
+                *due = at.millis();
+                of_app.records.insert(name, record.clone());
+            }
+            NoticeTried::Done | NoticeTried::GivenUp(..) => {
+                of_app.due.remove(&name);
+                of_app.records.remove(&name);
+            }
+        }
+        if let NoticeTried::GivenUp(record, most) = tried {
+            of_app.failed.push_front(record.clone());
+            of_app.failed.truncate(*most);
+        }
+        Ok(true)
+    }
+
+    async fn notices_of(
+        &self,
+        app: &str,
+        most: usize,
+    ) -> Result<(Vec<WaitingNotices>, Vec<String>), StoreError> {
+        let space = self.inner.lock();
+        let of_app = || space.shards.iter().filter_map(|(id, shard)| Some((*id, shard.notices.get(app)?)));
+        let waiting = of_app().filter_map(|(id, of_app)| of_app.first(app, id, most)).collect();
+        let failed = of_app().flat_map(|(_, of_app)| of_app.failed.iter().take(most).cloned()).collect();
+        Ok((waiting, failed))
+    }
+}

@@ -1,0 +1,69 @@
+//! Which apps have a webhook, and for which events: read every few seconds, so that the start of a run costs no request for
+//! it. A new webhook is in force at all schedulers after that time, and at once where it was set.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tidemill_common::store::{Runs, StoreError};
+use tokio::sync::watch::Receiver;
+
+use super::setting::Webhook;
+
+/// The pause between two reads.
+const READ_PAUSE: Duration = Duration::from_secs(5);
+
+/// The events of the webhook of each app.
+#[derive(Clone)]
+pub(crate) struct KnownWebhooks {
+    store: Arc<dyn Runs>,
+    /// `None` before the first read.
+    events: Arc<RwLock<Option<HashMap<String, String>>>>,
+}
+
+impl KnownWebhooks {
+    /// Creates it. No webhook is known yet.
+    pub(crate) fn new(store: Arc<dyn Runs>) -> Self {
+        Self { store, events: Arc::default() }
+    }
+
+    /// The events for which an app has a webhook, as of the last read.
+    ///
+    /// # Errors
+    /// Nothing was read yet, and it cannot be read now.
+    pub(crate) async fn events_of(&self, app: &str) -> Result<Option<String>, StoreError> {
+        if self.known(|_| ()).is_none() {
+            self.refresh().await?;
+        }
+        let events = self.known(|events| events.get(app).filter(|events| !events.is_empty()).cloned());
+        Ok(events.flatten())
+    }
+
+    fn known<T>(&self, look: impl FnOnce(&HashMap<String, String>) -> T) -> Option<T> {
+        self.events.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(look)
+    }
+
+    /// Reads them again.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
+        let all = self.store.webhooks().await?;
+        let events = all.into_iter().map(|(app, text)| (app, Webhook::events_in(&text))).collect();
+        *self.events.write().unwrap_or_else(PoisonError::into_inner) = Some(events);
+        Ok(())
+    }
+
+    /// Reads them again and again, until `stop` is set.
+    pub(crate) async fn run(self, mut stop: Receiver<bool>) {
+        while !*stop.borrow() {
+            if let Err(error) = self.refresh().await {
+                tracing::warn!(%error, "the webhooks of apps cannot be read yet");
+            }
+            tokio::select! {
+                _ = stop.changed() => {}
+                () = tokio::time::sleep(READ_PAUSE) => {}
+            }
+        }
+    }
+}
