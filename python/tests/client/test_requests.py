@@ -230,14 +230,15 @@ def test_ids_may_have_any_characters_and_may_not_be_empty() -> None:
 
 def test_pages_are_read_when_they_are_needed() -> None:
     server = Server(ok({"data": [1, 2], "next": "9"}), ok({"data": [3], "next": None}))
-    runs = server.client().runs(status="failed")
+    runs = server.client().runs(status="failed", app="a", error="rate limit", since=1.5)
     assert not server.seen
     assert (next(runs), next(runs)) == (1, 2)
     assert len(server.seen) == 1
     assert list(runs) == [3]
+    filters = {"status": "failed", "app": "a", "error": "rate limit", "since": "1.5"}
     assert [dict(request.url.params) for request in server.seen] == [
-        {"status": "failed", "limit": "100"},
-        {"status": "failed", "limit": "100", "before": "9"},
+        filters | {"limit": "100"},
+        filters | {"limit": "100", "before": "9"},
     ]
 
 

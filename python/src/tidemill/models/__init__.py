@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 886f5f73ccf6a0a6dc36f3a0dd73fe81efb264f7c0383d040282aab85296fc7d
-Rest: 1ecd881ba760f2bda09da90569fcdd7c2ae544c1eacfc95335389733e90c0033
+Document: 7556c165de2d7f5b85afa916c6914cc9cc8b1375ea47ba48efaf263f130c5e20
+Rest: 242c61d188ce5d06f05becde9e78f2c3949d045c7820585571af8182c0f3ab0f
 """
 
 from __future__ import annotations
@@ -1105,6 +1105,8 @@ class Runs(TypedDict):
     data: list[RunSummary]
     next: str | None
     """Where the next page begins; null at the end."""
+    scanned: NotRequired[int]
+    """The number of runs that were looked at. A page may be short, or empty, and still have a `next`."""
 
 
 class SubmitRequest(TypedDict):

@@ -162,9 +162,22 @@ class Client:
         """
         return self._transport.pages(fleet.audit(since, before, who, action))
 
-    def runs(self, *, status: str | None = None) -> Iterator[RunSummary]:
-        """Return all runs, newest first, each page when it is needed."""
-        return self._transport.pages(runs.listed(status))
+    def runs(
+        self,
+        *,
+        status: str | None = None,
+        app: str | None = None,
+        user: str | None = None,
+        error: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> Iterator[RunSummary]:
+        """Return all runs that fit, newest first, each page when it is needed.
+
+        `app` is an id, `error` a part of the error in any case. `since` and `until` are Unix seconds of the
+        creation; `until` is not included.
+        """
+        return self._transport.pages(runs.listed(status, app, user, error, since, until))
 
     def resume(self, snapshot: bytes | str | Mapping[str, Any]) -> RemoteRun:
         """Begin a run from a snapshot, at the place where its run was. Each call begins another run."""

@@ -56,11 +56,27 @@ def submit(
     return Operation(Request("POST", path("runs"), headers=headers, content=content), whole)
 
 
-def listed(status: str | None, page: int = PAGE) -> Pages[RunSummary]:
+def listed(
+    status: str | None,
+    app: str | None,
+    user: str | None,
+    error: str | None,
+    since: float | None,
+    until: float | None,
+    page: int = PAGE,
+) -> Pages[RunSummary]:
     """List runs, newest first."""
+    filters = given(
+        status=status,
+        app=app,
+        user=user,
+        error=error,
+        since=None if since is None else str(since),
+        until=None if until is None else str(until),
+    )
 
     def request(before: str | None) -> Request:
-        return Request("GET", path("runs"), given(status=status, limit=str(page), before=before))
+        return Request("GET", path("runs"), filters | given(limit=str(page), before=before))
 
     return Pages(request)
 
