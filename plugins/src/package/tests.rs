@@ -137,12 +137,8 @@ fn many_hostile_patterns_end() {
 fn all_files_together_have_a_budget() {
     // Each of them is small, and has 90 000 values after its aliases are expanded.
     let list = |item: &str, count: usize| vec![item; count].join(",");
-    let bomb = format!(
-        "{TOOL}a: &a [{}]\nb: &b [{}]\nc: [{}]\n",
-        list("x", 300),
-        list("*a", 30),
-        list("*b", 9)
-    );
+    let bomb =
+        format!("{TOOL}a: &a [{}]\nb: &b [{}]\nc: [{}]\n", list("x", 300), list("*a", 30), list("*b", 9));
     let names: Vec<String> = (0..40).map(|at| format!("tools/t{at}.yaml")).collect();
     let provider = PROVIDER.replace("tools/echo.yaml", &names.join(","));
     let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), bomb.as_str())).collect();
@@ -161,8 +157,7 @@ fn the_patterns_of_all_lists_together_have_a_budget() {
     let kinds: String = (0..50).map(|at| format!("  k{at}: {{predefined: [{list}]}}\n")).collect();
     let models = format!("provider: m\nmodels:\n{kinds}");
     files.push(("models/m.yaml", &models));
-    let manifest =
-        MANIFEST_TEXT.replace("  tools: [provider/sample.yaml]", "  models: [models/m.yaml]");
+    let manifest = MANIFEST_TEXT.replace("  tools: [provider/sample.yaml]", "  models: [models/m.yaml]");
     files.push(("manifest.yaml", &manifest));
     let shown = problems(&package(&files));
     assert!(shown.contains("(pattern_steps_max)"), "{shown}");

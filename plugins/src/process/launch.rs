@@ -84,8 +84,8 @@ fn scratch(settings: &Settings, http: &Http) -> std::io::Result<tempfile::TempDi
 }
 
 fn guest(installed: &Installed, settings: &Settings, scratch: &Path, port: u16) -> Guest {
-    let mut reads: Vec<PathBuf> = installed.interpreter.paths().to_vec();
-    reads.extend([installed.folder.clone(), installed.environment.clone(), "/dev/zero".into()]);
+    let mut reads: Vec<PathBuf> = installed.interpreter.library().to_vec();
+    reads.extend([installed.folder.clone(), installed.environment.clone()]);
     reads.push(scratch.join("certificates.pem"));
     reads.extend(SYSTEM.map(PathBuf::from));
     let limits = &settings.process;
