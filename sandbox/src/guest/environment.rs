@@ -224,24 +224,84 @@ async fn watch(folder: &Path, bytes_max: u64) {
     loop {
         tokio::time::sleep(LOOK).await;
         let folder = folder.to_owned();
-        let bytes = tokio::task::spawn_blocking(move || bytes_of(&folder)).await;
-        if bytes.is_ok_and(|bytes| bytes > bytes_max) {
+        if tokio::task::spawn_blocking(move || exceeds(&folder, bytes_max, u64::MAX)).await.is_ok_and(|is| is)
+        {
             return;
         }
     }
 }
 
-/// The bytes of all files below a folder. What cannot be read counts nothing. Links are not followed.
-pub fn bytes_of(folder: &Path) -> u64 {
-    let (mut open, mut bytes) = (vec![folder.to_owned()], 0_u64);
+/// Tests whether the files below a folder have more bytes than this, or whether there are more entries. A folder that cannot be
+/// read counts as too much, and one that has gone as nothing. Links are not followed.
+pub fn exceeds(folder: &Path, bytes_max: u64, entries_max: u64) -> bool {
+    let (mut open, mut bytes, mut entries) = (vec![folder.to_owned()], 0_u64, 0_u64);
     while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let listed = match std::fs::read_dir(folder) {
+            Ok(listed) => listed,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(_) => return true,
+        };
+        for entry in listed.flatten() {
+            entries += 1;
             match entry.metadata() {
                 Ok(about) if about.is_dir() => open.push(entry.path()),
                 Ok(about) => bytes = bytes.saturating_add(about.len()),
                 Err(_) => {}
             }
+            if bytes > bytes_max || entries > entries_max {
+                return true;
+            }
         }
     }
-    bytes
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_too_much_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("a")).unwrap();
+        std::fs::write(folder.path().join("a/b"), "12345").unwrap();
+        assert!(!exceeds(folder.path(), 5, 2));
+        assert!(exceeds(folder.path(), 4, 2) && exceeds(folder.path(), 5, 1));
+        assert!(!exceeds(&folder.path().join("gone"), 0, 0));
+        assert!(exceeds(&folder.path().join("a/b"), 5, 2), "what cannot be read counts as too much");
+    }
+
+    #[test]
+    fn folders_of_killed_processes_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [".making-ab", ".making-ab-1", ".making-c", "ab"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let mut found = left_over(&folder.path().join("ab"), ".making-ab");
+        found.sort();
+        assert_eq!(found, [folder.path().join(".making-ab"), folder.path().join(".making-ab-1")]);
+    }
+
+    #[tokio::test]
+    async fn a_dropped_command_ends_with_all_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("child");
+        let mut command = Command::new("/bin/sh");
+        command
+            .arg("-c")
+            .arg(format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display()));
+        let mut running = Box::pin(run_as_group(command));
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        while !file.exists() {
+            assert!(std::time::Instant::now() < until);
+            assert!(tokio::time::timeout(Duration::from_millis(10), &mut running).await.is_err());
+        }
+        let child = std::fs::read_to_string(&file).unwrap();
+        drop(running);
+        let state = || std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
+        while state().is_ok_and(|stat| !stat.contains(") Z ")) {
+            assert!(std::time::Instant::now() < until, "the child outlives its group");
+            tokio::task::yield_now().await;
+        }
+    }
 }

@@ -156,6 +156,11 @@ fn readable(interpreter: &Interpreter, (sandbox_uid, sandbox_gid): (u32, u32)) -
     discover::readable(interpreter, &config)
 }
 
+/// Removes a folder of a guest, also if the guest has made folders in it that nobody may read.
+pub fn remove(folder: &Path) {
+    crate::environment::install::remove(folder);
+}
+
 /// Gives a folder, and what is in it, to the user of guests when the worker runs as root.
 ///
 /// # Errors
