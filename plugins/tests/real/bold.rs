@@ -62,6 +62,7 @@ async fn a_plugin_can_do_its_work_and_nothing_else(lab: &Lab) {
     let [Message::Json(Json::Object(outcome))] = &messages[..] else { panic!("{messages:?}") };
     let may = ["own file", "thread", "child", "own processors", "signal mask", "handler", "chmod", "utime"];
     let about = ["environment", "user"];
+    assert!(may.iter().all(|attempt| outcome.contains_key(*attempt)), "{outcome:?}");
     // Older kernels limit less, and say so.
     let knows_ports = !guest::not_enforced().iter().any(|gap| gap.starts_with("ports"));
     for (attempt, how) in outcome.iter().filter(|(name, _)| !about.contains(&name.as_str())) {

@@ -283,6 +283,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn pip_ends_with_the_process_that_started_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sleeps.py");
+        std::fs::write(&file, "import sys, time\nassert sys.argv[1:] == ['x']\ntime.sleep(1000)\n").unwrap();
+        let mut command = Command::new("python3");
+        // No process has this number.
+        command.args(["-I", "-c", WATCHED, "0"]).arg(&file).arg("x");
+        let ended = tokio::time::timeout(Duration::from_secs(60), run_as_group(command)).await;
+        let reason = ended.expect("it ends").unwrap_err();
+        assert!(reason.contains("signal: 9"), "{reason}");
+    }
+
+    #[tokio::test]
     async fn a_dropped_command_ends_with_all_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("child");
