@@ -182,6 +182,8 @@ impl Session {
         };
         self.is_over = true;
         self.place = None;
+        // A part that waits to be taken holds up the other sessions.
+        self.parts.close();
         self.shared.cancel(&self.id);
         part
     }

@@ -1,4 +1,4 @@
-"""Runs a program of Python, and ends its whole group when the process that started it ends: PARENT PROGRAM ARGUMENTS."""
+"""Runs a program of Python, and ends its group when its parent ends: the arguments are PARENT PROGRAM ARGUMENTS."""
 
 import os, runpy, signal, sys, threading, time
 

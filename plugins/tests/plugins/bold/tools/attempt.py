@@ -23,7 +23,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 HANDLER = """
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 os.kill(os.getpid(), signal.SIGTERM)
-os._exit(errno.EINTR)
+os._exit(2)
 """
 
 
@@ -42,11 +42,13 @@ def clone():
 
 def in_child(code):
     lines = "".join(f"    {line}\n" for line in code.strip().splitlines())
-    program = f"import errno, os, signal\ntry:\n{lines}except OSError as error:\n    os._exit(error.errno)\n"
-    child = os.posix_spawn(sys.executable, ["python", "-c", program], {})
+    program = f"import errno, os, signal\ntry:\n{lines}except OSError as error:\n    os._exit(100 + error.errno)\n"
+    child = os.posix_spawn(sys.executable, [sys.executable, "-c", program], {})
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code > 100:
+        raise OSError(code - 100, "in a child")
     if code:
-        raise OSError(code, "in a child")
+        raise ValueError(f"a child ends with {code}")
 
 
 def connect(family, kind, address, protocol=0):
