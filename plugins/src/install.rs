@@ -106,11 +106,14 @@ async fn environment(
         package.python.requirements.iter().map(|requirement| requirement.text.clone()).collect();
     let constraints: Vec<String> =
         package.python.locked.iter().map(|(name, version)| format!("{name}=={version}")).collect();
+    let wheels = settings.wheels.as_deref().map(absolute).transpose()?;
     let key = key(&[
         &requirements.join("\n"),
         &constraints.join("\n"),
         &interpreter.kind(),
         &interpreter.executable().display().to_string(),
+        &settings.index_url,
+        &wheels.as_deref().unwrap_or(Path::new("")).display().to_string(),
     ]);
     let path = cache.join("environments").join(key);
     if path.is_dir() {
@@ -120,7 +123,6 @@ async fn environment(
     if path.is_dir() {
         return Ok(path);
     }
-    let wheels = settings.wheels.as_deref().map(absolute).transpose()?;
     say(format!("installing what {} requires, for Python {}", package.id(), interpreter.release()));
     let wanted = Wanted {
         interpreter,

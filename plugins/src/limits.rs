@@ -17,10 +17,16 @@ pub struct PackageLimits {
     pub path_parts_max: usize,
     /// Largest YAML file that is read, in bytes.
     pub yaml_bytes_max: usize,
-    /// Most YAML files that are read in all.
+    /// Most YAML files that are read in all. A file that is named twice counts twice.
     pub yaml_files_max: usize,
     /// Most bytes of YAML that are read in all.
     pub yaml_bytes_all_max: usize,
+    /// Most values of all YAML files after their aliases are expanded.
+    pub yaml_values_all_max: usize,
+    /// Most bytes of text of all YAML files after their aliases are expanded.
+    pub yaml_text_bytes_all_max: usize,
+    /// Most steps of comparing patterns with the names of files.
+    pub pattern_steps_max: u64,
     /// Most problems that are reported.
     pub problems_max: usize,
 }
@@ -37,6 +43,9 @@ impl Default for PackageLimits {
             yaml_bytes_max: 1 << 20,
             yaml_files_max: 3_000,
             yaml_bytes_all_max: 16 << 20,
+            yaml_values_all_max: 1_000_000,
+            yaml_text_bytes_all_max: 32 << 20,
+            pattern_steps_max: 50_000_000,
             problems_max: 200,
         }
     }

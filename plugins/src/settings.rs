@@ -37,11 +37,11 @@ pub struct ProcessLimits {
     pub sessions_max: usize,
     /// Longest line that a plugin may write, in bytes.
     pub line_bytes_max: u64,
-    /// Most bytes that one session may write.
+    /// Most bytes that one session may write, with its questions.
     pub output_bytes_max: u64,
     /// Largest blob that is put together from pieces, and most bytes of all blobs of a session.
     pub blob_bytes_max: usize,
-    /// Most questions of a session that are answered at once.
+    /// Most questions of a session at once. More end the session.
     pub questions_max: usize,
     /// Most lines of a process that are logged in a minute.
     pub log_lines_max: u32,
@@ -65,8 +65,10 @@ pub struct ProcessLimits {
     pub memory_bytes_max: u64,
     /// Largest file that a process writes.
     pub file_bytes_max: u64,
-    /// Most bytes in the folder of a process. It is looked at when a session ends.
+    /// Most bytes in the folder of a process. It is looked at every few seconds.
     pub scratch_bytes_max: u64,
+    /// Most files and folders in the folder of a process.
+    pub scratch_entries_max: u64,
     /// Most processes and threads of a plugin.
     pub threads_max: u64,
     /// Most connections of a process at once.
@@ -98,7 +100,7 @@ impl Default for ProcessLimits {
             processes_max: 32,
             processes_each_max: 4,
             sessions_max: 16,
-            line_bytes_max: 32 << 20,
+            line_bytes_max: 8 << 20,
             output_bytes_max: 128 << 20,
             blob_bytes_max: 64 << 20,
             questions_max: 8,
@@ -114,6 +116,7 @@ impl Default for ProcessLimits {
             memory_bytes_max: 2 << 30,
             file_bytes_max: 256 << 20,
             scratch_bytes_max: 1 << 30,
+            scratch_entries_max: 100_000,
             threads_max: 256,
             connections_max: 64,
             network_bytes_max: 1 << 30,

@@ -1,5 +1,7 @@
 //! The providers of a package: of tools, models, agent strategies, datasources, triggers and endpoints.
 
+use std::collections::HashSet;
+
 use serde_json::Value as Json;
 
 use super::manifest::Extensions;
@@ -181,7 +183,8 @@ fn in_files(reader: &Reader<'_>, root: &Spot<'_>, key: &str) -> Vec<Item> {
 fn models(reader: &Reader<'_>, root: &Spot<'_>) -> Vec<Item> {
     let Some(models) = root.get("models") else { return Vec::new() };
     let described = models.entries().into_iter().flat_map(|(_, kind)| reader.named(&kind.list("predefined")));
-    let described: Vec<String> = described.collect();
+    let mut seen = HashSet::new();
+    let described: Vec<String> = described.filter(|file| seen.insert(file.clone())).collect();
     let item = |file: &String| {
         // A file of this name orders the others and describes no model.
         if file.ends_with("_position.yaml") {

@@ -20,6 +20,9 @@ const LOCK: &str = "uv.lock";
 const SDK: &str = "dify-plugin";
 /// The newest SDK that runs on Python 3.11; later ones need 3.12.
 const SDK_OF_311: [u32; 3] = [0, 7, 4];
+/// The signs that names with versions, extras and conditions consist of, besides ASCII letters and digits. pip also ends a line
+/// at signs that are not control characters, and joins lines that end in a backslash.
+const PLAIN: &str = " ._-[],<>=!~;()'\"+*";
 /// Most requirements that are read.
 const REQUIREMENTS_MAX: usize = 500;
 /// Largest file of requirements, and largest lock, in bytes.
@@ -167,11 +170,11 @@ fn requirement(text: &str, line: Option<usize>) -> Option<Requirement> {
     if text.starts_with('-') {
         return unusual("an option of pip");
     }
-    if text.chars().any(char::is_control) {
-        return unusual("more than one line");
-    }
     if text.contains("${") || text.ends_with('\\') {
         return unusual("a variable, or a line that goes on");
+    }
+    if !text.chars().all(|c| c.is_ascii_alphanumeric() || PLAIN.contains(c) || "@:/".contains(c)) {
+        return unusual("more than a name with versions: it has a sign that none of these needs");
     }
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
@@ -184,8 +187,12 @@ fn requirement(text: &str, line: Option<usize>) -> Option<Requirement> {
         return unusual("an address or a folder");
     }
     let is_versions = rest.is_empty() || rest.starts_with(['<', '>', '=', '!', '~', ';', '(']);
-    if name.is_empty() || name.starts_with('.') || !is_versions || text.contains(" --") {
+    let has_option = text.split_whitespace().any(|word| word.starts_with('-'));
+    if name.is_empty() || name.starts_with('.') || !is_versions || has_option {
         return unusual("not a name with versions");
+    }
+    if text.contains(['@', ':', '/']) {
+        return unusual("an address or a folder");
     }
     if name.ends_with(".whl") || name.ends_with(".gz") || name.ends_with(".zip") {
         return unusual("a file");
@@ -250,6 +257,20 @@ mod tests {
             ("a[b", "", true),
             ("a>=1\n--index-url https://evil.example/", "", true),
             ("a>=1\t--hash=x", "", true),
+            ("a>=1\u{2028}--index-url https://evil.example/", "", true),
+            ("a>=1\u{2028}--pre", "", true),
+            ("a>=1\u{2029}--pre", "", true),
+            ("a>=1\u{85}--pre", "", true),
+            ("a>=1\u{b}--pre", "", true),
+            ("a>=1\u{c}--pre", "", true),
+            ("a>=1\u{1c}--pre", "", true),
+            ("a>=1,\\", "", true),
+            ("a>=1\\b", "", true),
+            ("a>=1 -C x=y", "", true),
+            ("a>=$VERSION", "", true),
+            ("a>=1; python_version > 'ä'", "", true),
+            ("a>=1; sys_platform == 'x' and x == 'file:///etc'", "", true),
+            ("a !=1.*, ==1.0+local; extra == \"b\"", "a", false),
         ] {
             let read = requirement(text, None).unwrap();
             assert_eq!((read.name.as_str(), read.unusual.is_some()), (name, is_unusual), "{text}");

@@ -1,9 +1,8 @@
-//! Reads the YAML files of a package, each at most once, and their values with typed questions. Each problem is reported
+//! Reads the YAML files of a package within one budget for all of them, and their values with typed questions. Each problem is reported
 //! with file, line and place. Keys that are not asked for are accepted: real plugins have many.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value as Json;
 use tidemill_common::dsl::{ParseOptions, PlainText};
@@ -19,6 +18,8 @@ const DEPTH_MAX: usize = 64;
 const VALUES_MAX: usize = 100_000;
 /// Most bytes of text of a YAML file after its aliases are expanded.
 const TEXT_BYTES_MAX: usize = 4 << 20;
+/// Most patterns in a list of files.
+const PATTERNS_MAX: u32 = 64;
 
 /// A YAML file that was read.
 pub(super) struct Yaml {
@@ -26,18 +27,37 @@ pub(super) struct Yaml {
     text: PlainText,
 }
 
+/// What was read until now, with repetitions.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    files: usize,
+    bytes: usize,
+    /// After aliases were expanded.
+    values: usize,
+    text_bytes: usize,
+}
+
 /// The reader of a package's YAML files.
 pub(super) struct Reader<'a> {
     pub(super) files: &'a Files,
     limits: &'a PackageLimits,
-    known: RefCell<BTreeMap<String, Option<Rc<Yaml>>>>,
-    bytes: Cell<usize>,
+    /// The files that could not be read. Others are read again, because they may be large after their aliases are expanded.
+    failed: RefCell<BTreeSet<String>>,
+    used: Cell<Used>,
+    pattern_steps: Cell<u64>,
     problems: RefCell<Vec<Problem>>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(files: &'a Files, limits: &'a PackageLimits) -> Self {
-        Self { files, limits, known: RefCell::default(), bytes: Cell::new(0), problems: RefCell::default() }
+        Self {
+            files,
+            limits,
+            failed: RefCell::default(),
+            used: Cell::default(),
+            pattern_steps: Cell::new(limits.pattern_steps_max),
+            problems: RefCell::default(),
+        }
     }
 
     pub(super) fn report(&self, problem: Problem) {
@@ -51,31 +71,34 @@ impl<'a> Reader<'a> {
         self.problems.into_inner()
     }
 
-    /// Reads a YAML file, or returns what an earlier reading gave. `None` after a problem, which is reported once.
-    pub(super) fn read(&self, file: &str) -> Option<Rc<Yaml>> {
-        if let Some(known) = self.known.borrow().get(file) {
-            return known.clone();
+    /// Reads a YAML file. `None` after a problem, which is reported once.
+    pub(super) fn read(&self, file: &str) -> Option<Yaml> {
+        if self.failed.borrow().contains(file) {
+            return None;
         }
-        let read = self.read_once(file).map_err(|problem| self.report(problem)).ok();
-        self.known.borrow_mut().insert(file.to_owned(), read.clone());
-        read
+        let read = self.read_now(file);
+        read.map_err(|problem| {
+            self.report(problem);
+            self.failed.borrow_mut().insert(file.to_owned());
+        })
+        .ok()
     }
 
-    fn read_once(&self, file: &str) -> Result<Rc<Yaml>, Problem> {
+    fn read_now(&self, file: &str) -> Result<Yaml, Problem> {
         let refuse = |message: String| Problem::of_file(file, message);
         let bytes = self.files.get(file).ok_or_else(|| refuse("the package has no such file".into()))?;
         let limits = self.limits;
-        if self.known.borrow().len() >= limits.yaml_files_max {
+        let mut used = self.used.get();
+        used.files += 1;
+        if used.files > limits.yaml_files_max {
             return Err(refuse(format!("more than {} YAML files (yaml_files_max)", limits.yaml_files_max)));
         }
         if bytes.len() > limits.yaml_bytes_max {
             return Err(refuse(format!("more than {} bytes (yaml_bytes_max)", limits.yaml_bytes_max)));
         }
-        self.bytes.set(self.bytes.get() + bytes.len());
-        if self.bytes.get() > limits.yaml_bytes_all_max {
-            let most = limits.yaml_bytes_all_max;
-            return Err(refuse(format!("more than {most} bytes of YAML in all files (yaml_bytes_all_max)")));
-        }
+        used.bytes = used.bytes.saturating_add(bytes.len());
+        // Also before it is read, so that files beyond the budget cost nothing.
+        self.within(used).map_err(refuse)?;
         let options = ParseOptions {
             bytes_max: limits.yaml_bytes_max,
             depth_max: DEPTH_MAX,
@@ -83,9 +106,31 @@ impl<'a> Reader<'a> {
             text_bytes_max: TEXT_BYTES_MAX,
             ..ParseOptions::default()
         };
-        let text = PlainText::read(bytes, &options)
-            .map_err(|found| Problem { line: found.line, ..refuse(found.message) })?;
-        Ok(Rc::new(Yaml { file: file.to_owned(), text }))
+        let read = PlainText::read(bytes, &options);
+        match &read {
+            Ok(text) => count(&text.value, &mut used),
+            // It may have failed at a limit, after as many values.
+            Err(_) if bytes.contains(&b'*') => used.values = used.values.saturating_add(VALUES_MAX),
+            Err(_) => {}
+        }
+        self.used.set(used);
+        let text = read.map_err(|found| Problem { line: found.line, ..refuse(found.message) })?;
+        self.within(used).map_err(refuse)?;
+        Ok(Yaml { file: file.to_owned(), text })
+    }
+
+    fn within(&self, used: Used) -> Result<(), String> {
+        let limits = self.limits;
+        for (used, most, what, name) in [
+            (used.bytes, limits.yaml_bytes_all_max, "bytes of YAML", "yaml_bytes_all_max"),
+            (used.values, limits.yaml_values_all_max, "values", "yaml_values_all_max"),
+            (used.text_bytes, limits.yaml_text_bytes_all_max, "bytes of text", "yaml_text_bytes_all_max"),
+        ] {
+            if used > most {
+                return Err(format!("more than {most} {what} in all YAML files ({name})"));
+            }
+        }
+        Ok(())
     }
 
     /// The root of a file.
@@ -97,9 +142,8 @@ impl<'a> Reader<'a> {
     /// reported.
     pub(super) fn named(&self, list: &[Spot<'_>]) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
-        // Each pattern is compared with all names, so there may be only a few.
-        let mut patterns_left = 64_u32;
+        let mut seen = HashSet::new();
+        let mut patterns_left = PATTERNS_MAX;
         for spot in list {
             let Some(name) = spot.text() else { continue };
             let name = name.trim_start_matches("./").to_owned();
@@ -112,14 +156,40 @@ impl<'a> Reader<'a> {
                 continue;
             }
             if name.len() > self.limits.path_bytes_max || patterns_left == 0 {
-                spot.error("the pattern is longer than path_bytes_max, or there are more than 64".into());
+                spot.error(format!(
+                    "the pattern is longer than path_bytes_max, or there are more than {PATTERNS_MAX}"
+                ));
                 continue;
             }
             patterns_left -= 1;
-            let fitting = self.files.names().filter(|own| pattern::fits(&name, own));
+            // Each pattern is compared with all names, so the steps are counted for the whole package.
+            let mut steps = self.pattern_steps.get();
+            let fitting = self.files.names().filter(|own| pattern::fits(&name, own, &mut steps));
             found.extend(fitting.filter(|own| seen.insert((*own).to_owned())).map(String::from));
+            self.pattern_steps.set(steps);
+            if steps == 0 {
+                let most = self.limits.pattern_steps_max;
+                spot.error(format!("its patterns need more than {most} steps (pattern_steps_max)"));
+                break;
+            }
         }
         found
+    }
+}
+
+/// Adds the values and the text of a value.
+fn count(value: &Json, used: &mut Used) {
+    used.values = used.values.saturating_add(1);
+    match value {
+        Json::String(text) => used.text_bytes = used.text_bytes.saturating_add(text.len()),
+        Json::Array(items) => items.iter().for_each(|item| count(item, used)),
+        Json::Object(map) => {
+            for (key, item) in map {
+                used.text_bytes = used.text_bytes.saturating_add(key.len());
+                count(item, used);
+            }
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
 }
 

@@ -134,6 +134,36 @@ fn many_hostile_patterns_end() {
 }
 
 #[test]
+fn all_files_together_have_a_budget() {
+    // Each of them is small, and has 90 000 values after its aliases are expanded.
+    let list = |item: &str, count: usize| vec![item; count].join(",");
+    let bomb =
+        format!("{TOOL}a: &a [{}]\nb: &b [{}]\nc: [{}]\n", list("x", 300), list("*a", 30), list("*b", 9));
+    let names: Vec<String> = (0..40).map(|at| format!("tools/t{at}.yaml")).collect();
+    let provider = PROVIDER.replace("tools/echo.yaml", &names.join(","));
+    let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), bomb.as_str())).collect();
+    files.push(("provider/sample.yaml", &provider));
+    let shown = problems(&package(&files));
+    assert!(shown.contains("(yaml_values_all_max)"), "{shown}");
+}
+
+#[test]
+fn the_patterns_of_all_lists_together_have_a_budget() {
+    let deep = format!("models/{}", "a".repeat(200));
+    let names: Vec<String> = (0..200).map(|at| format!("{deep}{at}")).collect();
+    let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let pattern = format!("'models/{}b'", "*a".repeat(90));
+    let list = vec![pattern; 60].join(",");
+    let kinds: String = (0..50).map(|at| format!("  k{at}: {{predefined: [{list}]}}\n")).collect();
+    let models = format!("provider: m\nmodels:\n{kinds}");
+    files.push(("models/m.yaml", &models));
+    let manifest = MANIFEST_TEXT.replace("  tools: [provider/sample.yaml]", "  models: [models/m.yaml]");
+    files.push(("manifest.yaml", &manifest));
+    let shown = problems(&package(&files));
+    assert!(shown.contains("(pattern_steps_max)"), "{shown}");
+}
+
+#[test]
 fn a_signature_is_checked_with_a_key() {
     let key =
         PublicKey::from_pem("-----BEGIN RSA PUBLIC KEY-----\nAAAA\n-----END RSA PUBLIC KEY-----\n").unwrap();

@@ -23,6 +23,12 @@ pub enum ProcessError {
     /// The session wrote too much.
     #[error("the plugin {plugin} wrote more than {most} bytes ({limit})")]
     TooMuch { plugin: String, most: u64, limit: &'static str },
+    /// The session asked too much at once.
+    #[error("the plugin {plugin} asks more than {most} questions at once (questions_max)")]
+    TooManyQuestions { plugin: String, most: usize },
+    /// The host does not take the parts of the result.
+    #[error("the plugin {plugin} writes results that the host has not taken for {} s", .wait.as_secs())]
+    NotTaken { plugin: String, wait: Duration },
     /// The plugin reported an error.
     #[error("{plugin}: {kind}: {message}")]
     Failed { plugin: String, kind: String, message: String },

@@ -23,6 +23,8 @@ use tokio::task::JoinHandle;
 
 use crate::settings::ProcessLimits;
 
+/// The pause after a connection that could not be accepted.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// The name of the server of files.
 const FILES: &str = "http://files.tidemill.invalid/";
 /// Most bytes of the head of a first request.
@@ -76,7 +78,11 @@ impl Gate {
             loop {
                 while open.try_join_next().is_some() {}
                 let Ok(place) = connections.clone().acquire_owned().await else { return };
-                let Ok((stream, _)) = listener.accept().await else { continue };
+                let Ok((stream, _)) = listener.accept().await else {
+                    // There are no descriptors, for example; that does not change at once.
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                    continue;
+                };
                 let (http, offered, expected) = (http.clone(), offered.clone(), expected.clone());
                 open.spawn(async move {
                     let _place = place;

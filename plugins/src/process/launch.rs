@@ -1,14 +1,15 @@
 //! Starts the process of a plugin: its folder, its network, its variables, and what it may read and write.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidemill_common::http::Http;
-use tidemill_sandbox::guest::{self, Guest};
+use tidemill_sandbox::guest::Guest;
 use tidemill_sandbox::helper::Host;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::gate::{Gate, Offered};
+use super::scratch::Scratch;
 use super::shared::Shared;
 use super::{Belongings, Process, ProcessError};
 use crate::install::Installed;
@@ -31,8 +32,6 @@ const SYSTEM: [&str; 14] = [
     "/usr/share/fonts",
     "/etc/fonts",
 ];
-/// The certificates of the system: the first file that exists.
-const CERTIFICATES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 /// Lines to the plugin that may wait.
 const LINES_WAITING_MAX: usize = 64;
 
@@ -53,40 +52,22 @@ impl Launch<'_> {
         let failed = |reason: String| ProcessError::Start { plugin: plugin.clone(), reason };
         let gate = Gate::open(http.clone(), offered, &settings.process).await;
         let gate = gate.map_err(|error| failed(format!("its network: {error}")))?;
-        let scratch = scratch(settings, http).map_err(|error| failed(format!("its folder: {error}")))?;
-        let certificates = scratch.path().join("certificates.pem");
-        let certificates = certificates.is_file().then_some(certificates);
-        let guest = guest(installed, settings, scratch.path(), gate.port);
-        let variables = variables(settings, scratch.path(), &gate.address(), certificates.as_deref());
+        let scratch = Scratch::new(settings, http).map_err(|error| failed(format!("its folder: {error}")))?;
+        let guest = guest(installed, settings, &scratch, gate.port);
+        let variables = variables(settings, &scratch, &gate.address());
         let running = guest.start(host, &variables).map_err(failed)?;
         let (input, lines) = mpsc::channel(LINES_WAITING_MAX);
         let permissions = installed.package.manifest.permissions.clone();
         let shared = Arc::new(Shared::new(plugin.clone(), settings.process.clone(), permissions, input));
-        let belongings = Belongings { running, _scratch: scratch, _gate: gate, _permit: permit };
+        let belongings = Belongings { running, scratch, _gate: gate, _permit: permit };
         Process::new(belongings, shared, lines).await
     }
 }
 
-/// A folder that only the plugin's user and root may enter. With `http.ca_file` it has the certificates to trust.
-fn scratch(settings: &Settings, http: &Http) -> std::io::Result<tempfile::TempDir> {
-    let scratch = tempfile::Builder::new().prefix("tidemill-plugin-").tempdir()?;
-    let home = scratch.path().join("home");
-    std::fs::create_dir(&home)?;
-    let own = http.ca_file.as_str();
-    if !own.is_empty() {
-        let known = CERTIFICATES.iter().find_map(|file| std::fs::read(file).ok()).unwrap_or_default();
-        let all = [known, b"\n".to_vec(), std::fs::read(own)?].concat();
-        std::fs::write(scratch.path().join("certificates.pem"), all)?;
-    }
-    guest::give(&home, settings.user)?;
-    guest::give(scratch.path(), settings.user)?;
-    Ok(scratch)
-}
-
-fn guest(installed: &Installed, settings: &Settings, scratch: &Path, port: u16) -> Guest {
-    let mut reads: Vec<PathBuf> = installed.interpreter.paths().to_vec();
-    reads.extend([installed.folder.clone(), installed.environment.clone(), "/dev/zero".into()]);
-    reads.push(scratch.join("certificates.pem"));
+fn guest(installed: &Installed, settings: &Settings, scratch: &Scratch, port: u16) -> Guest {
+    let mut reads: Vec<PathBuf> = installed.interpreter.library().to_vec();
+    reads.extend([installed.folder.clone(), installed.environment.clone()]);
+    reads.push(scratch.certificates());
     reads.extend(SYSTEM.map(PathBuf::from));
     let limits = &settings.process;
     Guest {
@@ -96,7 +77,7 @@ fn guest(installed: &Installed, settings: &Settings, scratch: &Path, port: u16) 
             .to_vec(),
         folder: installed.folder.clone(),
         reads,
-        writes: vec![scratch.join("home"), "/dev/null".into()],
+        writes: vec![scratch.home(), "/dev/null".into()],
         user: settings.user,
         allow_weaker: settings.allow_weaker,
         memory_bytes: limits.memory_bytes_max,
@@ -106,13 +87,8 @@ fn guest(installed: &Installed, settings: &Settings, scratch: &Path, port: u16) 
     }
 }
 
-fn variables(
-    settings: &Settings,
-    scratch: &Path,
-    proxy: &str,
-    certificates: Option<&Path>,
-) -> Vec<(String, String)> {
-    let home = scratch.join("home").display().to_string();
+fn variables(settings: &Settings, scratch: &Scratch, proxy: &str) -> Vec<(String, String)> {
+    let home = scratch.home().display().to_string();
     let seconds = settings.process.session_timeout.as_secs().max(1).to_string();
     let mut variables: Vec<(&str, String)> = vec![
         ("PATH", "/usr/bin:/bin".into()),
@@ -129,7 +105,8 @@ fn variables(
     for name in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
         variables.push((name, proxy.to_owned()));
     }
-    if let Some(file) = certificates {
+    let file = scratch.certificates();
+    if file.is_file() {
         for name in ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"] {
             variables.push((name, file.display().to_string()));
         }

@@ -10,20 +10,23 @@ mod event;
 mod gate;
 mod launch;
 pub mod pool;
+mod scratch;
 mod shared;
+#[cfg(test)]
+mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use tidemill_common::value::secrets::Secrets;
 use tidemill_sandbox::guest::Running;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
-use shared::{Part, Shared, Stage};
+use scratch::Scratch;
+use shared::{Outcome, Shared, Stage};
 
 pub use answers::{Answers, MemoryStorage, NoAnswers, Question};
 pub use error::ProcessError;
@@ -31,6 +34,8 @@ pub use gate::Offered;
 
 /// How often a process is looked at: its silence, its cancelled sessions, its idle time.
 const LOOK: Duration = Duration::from_millis(500);
+/// How often the folder of a process is looked at, because that reads all of it.
+const LOOK_AT_FOLDER: Duration = Duration::from_secs(5);
 /// Most bytes of a line of standard error that are kept.
 const ERROR_LINE_BYTES_MAX: u64 = 16 * 1024;
 /// Most bytes of standard error that are shown when a start fails.
@@ -45,7 +50,7 @@ struct Process {
 /// What lives as long as the process.
 struct Belongings {
     running: Running,
-    _scratch: tempfile::TempDir,
+    scratch: Scratch,
     _gate: gate::Gate,
     _permit: OwnedSemaphorePermit,
 }
@@ -97,27 +102,30 @@ impl Process {
         }
     }
 
-    /// Begins a session and sends its request. `None` if there is no place.
-    async fn open(
+    /// Begins a session and sends its request. `None` if there is no place, also if the plugin does not read its input.
+    fn open(
         &self,
         request: &Json,
-        secrets: Secrets,
+        secrets: &[String],
         answers: Arc<dyn Answers>,
         deadline: Instant,
     ) -> Option<Session> {
         if self.shared.is_stuck() {
             return None;
         }
-        let (id, parts) = self.shared.begin(secrets, answers)?;
-        let line = event::request(&id, request);
-        let session =
-            Session { id, parts, shared: self.shared.clone(), deadline, is_over: false, place: None };
         let input = self.shared.input()?;
-        // A plugin that does not read makes this wait; the session's own time bounds it.
-        match tokio::time::timeout_at(deadline, input.send(line)).await {
-            Ok(Ok(())) | Err(_) => Some(session),
-            Ok(Err(_)) => None,
-        }
+        let line = input.try_reserve().ok()?;
+        let begun = self.shared.begin(secrets, answers)?;
+        line.send(event::request(&begun.id, request));
+        Some(Session {
+            id: begun.id,
+            parts: begun.parts,
+            outcome: begun.outcome,
+            shared: self.shared.clone(),
+            deadline,
+            is_over: false,
+            place: None,
+        })
     }
 
     fn end_of(&self) -> Option<(String, bool)> {
@@ -138,7 +146,8 @@ impl Process {
 /// One invocation. Dropping it cancels it.
 pub struct Session {
     id: String,
-    parts: mpsc::UnboundedReceiver<Part>,
+    parts: mpsc::Receiver<Json>,
+    outcome: Arc<OnceLock<Outcome>>,
     shared: Arc<Shared>,
     deadline: Instant,
     is_over: bool,
@@ -162,16 +171,19 @@ impl Session {
         }
         let plugin = || self.shared.plugin.clone();
         let part = match tokio::time::timeout_at(self.deadline, self.parts.recv()).await {
-            Ok(Some(Part::Stream(data))) => return Ok(Some(data)),
-            Ok(Some(Part::End)) => Ok(None),
-            Ok(Some(Part::Failed(error))) => Err(error),
-            Ok(None) => Err(ProcessError::Ended { plugin: plugin(), reason: "it was stopped".into() }),
+            Ok(Some(data)) => return Ok(Some(data)),
+            Ok(None) => match self.outcome.get() {
+                Some(outcome) => outcome.clone().map(|()| None),
+                None => Err(ProcessError::Ended { plugin: plugin(), reason: "it was stopped".into() }),
+            },
             Err(_) => {
                 Err(ProcessError::TimedOut { plugin: plugin(), limit: self.shared.limits.session_timeout })
             }
         };
         self.is_over = true;
         self.place = None;
+        // A part that waits to be taken holds up the other sessions.
+        self.parts.close();
         self.shared.cancel(&self.id);
         part
     }
@@ -199,7 +211,7 @@ async fn read(stdout: impl AsyncRead + Unpin, shared: Arc<Shared>) -> Option<Str
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line);
                 if !text.trim().is_empty() {
-                    shared.take(text.trim_end());
+                    shared.take(text.trim_end()).await;
                 }
             }
         }
@@ -210,11 +222,18 @@ async fn read(stdout: impl AsyncRead + Unpin, shared: Arc<Shared>) -> Option<Str
 async fn complaints(stderr: impl AsyncRead + Unpin, shared: Arc<Shared>) -> String {
     let mut reader = BufReader::new(stderr);
     let (mut line, mut kept) = (Vec::new(), String::new());
+    let mut is_rest = false;
     loop {
         line.clear();
         let read = (&mut reader).take(ERROR_LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
         if matches!(read, Ok(0) | Err(_)) {
             return kept;
+        }
+        // The rest of a line that is too long is left out: a secret may be cut there.
+        let (was_rest, is_whole) = (is_rest, line.ends_with(b"\n"));
+        is_rest = !is_whole;
+        if was_rest {
+            continue;
         }
         let text = String::from_utf8_lossy(&line);
         shared.log("DEBUG", text.trim_end());
@@ -237,6 +256,7 @@ async fn keep(
     mut reading: tokio::task::JoinHandle<Option<String>>,
 ) {
     let mut look = tokio::time::interval(LOOK);
+    let mut folder_at = Instant::now() + LOOK_AT_FOLDER;
     let mut is_reading = true;
     let (reason, is_expected) = loop {
         tokio::select! {
@@ -260,7 +280,13 @@ async fn keep(
                 }
             }
             _ = look.tick() => {
-                if let Some((reason, is_expected)) = overdue(&shared, belongings._scratch.path()).await {
+                let mut found = overdue(&shared);
+                if found.is_none() && Instant::now() >= folder_at {
+                    let reason = scratch::too_much(belongings.scratch.path(), &shared.limits).await;
+                    found = reason.map(|reason| (reason, !shared.has_wanted()));
+                    folder_at = Instant::now() + LOOK_AT_FOLDER;
+                }
+                if let Some((reason, is_expected)) = found {
                     if is_expected {
                         end_well(&mut belongings.running, &shared).await;
                     } else {
@@ -287,7 +313,7 @@ async fn keep(
 }
 
 /// The reason to end a process now, and whether that is expected.
-async fn overdue(shared: &Shared, scratch: &std::path::Path) -> Option<(String, bool)> {
+fn overdue(shared: &Shared) -> Option<(String, bool)> {
     let limits = &shared.limits;
     if *shared.stage.borrow() == Stage::Ready && shared.silence() > limits.silence_max {
         return Some((format!("it was silent for {} s (silence_max)", limits.silence_max.as_secs()), false));
@@ -298,15 +324,8 @@ async fn overdue(shared: &Shared, scratch: &std::path::Path) -> Option<(String, 
     if shared.idle() > limits.idle_max {
         return Some((format!("it was idle for {} s (idle_max)", limits.idle_max.as_secs()), true));
     }
-    // Only now and then, because it reads the whole folder: when no session runs that it would delay.
-    if shared.idle() > LOOK && shared.idle() < LOOK * 3 {
-        let (folder, most) = (scratch.to_owned(), limits.scratch_bytes_max);
-        let bytes =
-            tokio::task::spawn_blocking(move || tidemill_sandbox::guest::environment::bytes_of(&folder))
-                .await;
-        if bytes.is_ok_and(|bytes| bytes > most) {
-            return Some((format!("its folder has more than {most} bytes (scratch_bytes_max)"), true));
-        }
+    if shared.is_full_of_secrets() && !shared.has_wanted() {
+        return Some(("it has had as many secrets as a process may have".into(), true));
     }
     None
 }

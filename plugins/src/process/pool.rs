@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use tidemill_common::http::Http;
-use tidemill_common::value::secrets::Secrets;
 use tidemill_sandbox::helper::Host;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::launch::Launch;
@@ -35,7 +34,7 @@ pub struct Invocation {
     /// The app that it is for. Different apps never share a process.
     pub owner: String,
     /// Texts that no log line and no error may contain.
-    pub secrets: Secrets,
+    pub secrets: Vec<String>,
     pub answers: Arc<dyn Answers>,
     /// Files that the plugin may load. They are those of the process, so they matter only for the first invocation.
     pub offered: Offered,
@@ -44,12 +43,17 @@ pub struct Invocation {
 /// The processes of one plugin for one app.
 struct Runner {
     places: Arc<Semaphore>,
-    state: tokio::sync::Mutex<State>,
+    state: Mutex<State>,
+    /// A start has ended, well or not.
+    started: Notify,
 }
 
 #[derive(Default)]
 struct State {
     processes: Vec<Process>,
+    /// An invocation starts a process. The others wait for it, if they have no place elsewhere.
+    is_starting: bool,
+    is_stopped: bool,
     failures: u32,
     not_before: Option<Instant>,
 }
@@ -83,15 +87,56 @@ impl Plugins {
         let Ok(Ok(place)) = place else {
             return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_each_max × sessions_max" });
         };
-        let Ok(mut state) = tokio::time::timeout_at(deadline, runner.state.lock()).await else {
-            return Err(ProcessError::Busy { plugin: plugin(), limit: "session_timeout" });
-        };
-        state.remove_ended(limits.backoff, limits.backoff_max);
         let Invocation { request, secrets, answers, offered, .. } = invocation;
-        for process in &state.processes {
-            if let Some(session) = process.open(&request, secrets.clone(), answers.clone(), deadline).await {
-                return Ok(session.holding(place));
+        let permit = loop {
+            let started = runner.started.notified();
+            tokio::pin!(started);
+            // Before the state is looked at, so that no end of a start is missed.
+            started.as_mut().enable();
+            match self.place(&runner, &plugin, |process| {
+                process.open(&request, &secrets, answers.clone(), deadline)
+            })? {
+                Place::Session(session) => return Ok(session.holding(place)),
+                Place::Start(permit) => break permit,
+                Place::Wait => {}
             }
+            if tokio::time::timeout_at(deadline, started).await.is_err() {
+                return Err(ProcessError::Busy { plugin: plugin(), limit: "session_timeout" });
+            }
+        };
+        let starting = Starting(&runner);
+        let (settings, host, http) = (&self.settings, &self.host, &self.http);
+        let launch = Launch { installed, settings, host, http, offered };
+        let process = launch.start(permit).await.inspect_err(|_| {
+            lock(&runner.state).fail(limits.backoff, limits.backoff_max);
+        })?;
+        let session = process.open(&request, &secrets, answers, deadline);
+        {
+            let mut state = lock(&runner.state);
+            if !state.is_stopped {
+                state.processes.push(process);
+            }
+        }
+        drop(starting);
+        let ended = || ProcessError::Ended { plugin: plugin(), reason: "right after its start".into() };
+        session.map(|session| session.holding(place)).ok_or_else(ended)
+    }
+
+    /// Finds a place for a session. Nothing here waits: a plugin that does not read holds up nobody else.
+    fn place(
+        &self,
+        runner: &Runner,
+        plugin: &dyn Fn() -> String,
+        open: impl Fn(&Process) -> Option<Session>,
+    ) -> Result<Place, ProcessError> {
+        let limits = &self.settings.process;
+        let mut state = lock(&runner.state);
+        state.remove_ended(limits.backoff, limits.backoff_max);
+        if let Some(session) = state.processes.iter().find_map(open) {
+            return Ok(Place::Session(session));
+        }
+        if state.is_starting {
+            return Ok(Place::Wait);
         }
         if let Some(wait) = state.not_before.and_then(|then| then.checked_duration_since(Instant::now())) {
             return Err(ProcessError::BackingOff { plugin: plugin(), wait });
@@ -102,24 +147,21 @@ impl Plugins {
         let Ok(permit) = self.processes.clone().try_acquire_owned() else {
             return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_max" });
         };
-        let (settings, host, http) = (&self.settings, &self.host, &self.http);
-        let launch = Launch { installed, settings, host, http, offered };
-        let process = launch.start(permit).await.inspect_err(|_| {
-            state.fail(limits.backoff, limits.backoff_max);
-        })?;
-        let session = process.open(&request, secrets, answers, deadline).await;
-        state.processes.push(process);
-        let ended = || ProcessError::Ended { plugin: plugin(), reason: "right after its start".into() };
-        session.map(|session| session.holding(place)).ok_or_else(ended)
+        state.is_starting = true;
+        Ok(Place::Start(permit))
     }
 
     /// Stops all processes and waits for their ends.
     pub async fn stop(&self) {
         let runners: Vec<Arc<Runner>> = lock(&self.runners).drain().map(|(_, runner)| runner).collect();
         for runner in runners {
-            let mut state = runner.state.lock().await;
+            let processes = {
+                let mut state = lock(&runner.state);
+                state.is_stopped = true;
+                std::mem::take(&mut state.processes)
+            };
             let mut stopping = tokio::task::JoinSet::new();
-            for process in state.processes.drain(..) {
+            for process in processes {
                 stopping.spawn(async move { process.stop().await });
             }
             while stopping.join_next().await.is_some() {}
@@ -132,7 +174,8 @@ impl Plugins {
         let new = || {
             Arc::new(Runner {
                 places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
-                state: tokio::sync::Mutex::default(),
+                state: Mutex::default(),
+                started: Notify::new(),
             })
         };
         let mut runners = lock(&self.runners);
@@ -140,6 +183,25 @@ impl Plugins {
         runners.retain(|_, runner| Arc::strong_count(runner) > 1 || !runner.is_empty());
         let key = (installed.package.hash.clone(), owner.to_owned());
         runners.entry(key).or_insert_with(new).clone()
+    }
+}
+
+/// Where a session can run.
+enum Place {
+    Session(Session),
+    /// In a process that has to be started.
+    Start(OwnedSemaphorePermit),
+    /// Perhaps in a process that another invocation starts.
+    Wait,
+}
+
+/// A start of a process. Dropping it ends the start, also if the invocation is cancelled.
+struct Starting<'a>(&'a Runner);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).is_starting = false;
+        self.0.started.notify_waiters();
     }
 }
 

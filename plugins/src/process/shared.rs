@@ -1,8 +1,8 @@
 //! The state that the tasks of one process share: its sessions, and where lines for it go.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -21,6 +21,15 @@ const LOGGED_CHARS_MAX: usize = 2_000;
 /// Most characters of an error of a plugin.
 const MESSAGE_CHARS_MAX: usize = 8_000;
 
+/// Most characters of a line that are searched for secrets; the others are left out.
+const SEARCHED_CHARS_MAX: usize = 64 * 1024;
+/// Most texts that are masked in what a process writes. A process that has had so many takes no further sessions.
+const SECRETS_MAX: usize = 1_000;
+/// Most parts of a result that wait until the host takes them. The process waits then, with all its sessions.
+const PARTS_WAITING_MAX: usize = 256;
+/// Longest time of this.
+const PART_WAITS_MAX: Duration = Duration::from_secs(10);
+
 /// The stages of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -34,22 +43,48 @@ pub(super) enum Stage {
     },
 }
 
-/// What a session receives.
-pub(super) enum Part {
-    Stream(Json),
-    End,
-    Failed(ProcessError),
+/// How a session ended.
+pub(super) type Outcome = Result<(), ProcessError>;
+
+/// A session that has begun.
+pub(super) struct Begun {
+    pub(super) id: String,
+    pub(super) parts: mpsc::Receiver<Json>,
+    /// It is there when there are no more parts.
+    pub(super) outcome: Arc<OnceLock<Outcome>>,
 }
 
 /// A session that the process has not ended.
 pub(super) struct Active {
-    to: mpsc::UnboundedSender<Part>,
+    /// `None` after its end for the host. The process may still have it.
+    to: Option<mpsc::Sender<Json>>,
+    outcome: Arc<OnceLock<Outcome>>,
     bytes: u64,
-    secrets: Secrets,
     answers: Arc<dyn Answers>,
     questions: usize,
     cancelled: Option<Instant>,
     failure: Option<ProcessError>,
+}
+
+impl Active {
+    /// Ends the session for the host.
+    fn finish(&mut self, outcome: Outcome) {
+        let _ = self.outcome.set(outcome);
+        self.to = None;
+    }
+
+    /// Ends the session for the host, while the process still has it.
+    fn give_up(&mut self, error: ProcessError) {
+        self.finish(Err(error));
+        self.cancelled.get_or_insert_with(Instant::now);
+    }
+}
+
+/// The texts that nothing of a process may show: also lines after the end of a session may have its secrets.
+#[derive(Default)]
+struct Masked {
+    texts: BTreeSet<String>,
+    secrets: Secrets,
 }
 
 pub(super) struct Shared {
@@ -65,6 +100,7 @@ pub(super) struct Shared {
     pub(super) has_served: AtomicBool,
     next: AtomicU64,
     log_budget: Mutex<(Instant, u32)>,
+    masked: Mutex<Masked>,
 }
 
 impl Shared {
@@ -87,25 +123,50 @@ impl Shared {
             has_served: AtomicBool::new(false),
             next: AtomicU64::new(1),
             log_budget: Mutex::new((now, 0)),
+            masked: Mutex::default(),
         }
     }
 
     /// Begins a session if there is a place. Returns its id and what it receives.
-    pub(super) fn begin(
-        &self,
-        secrets: Secrets,
-        answers: Arc<dyn Answers>,
-    ) -> Option<(String, mpsc::UnboundedReceiver<Part>)> {
+    pub(super) fn begin(&self, secrets: &[String], answers: Arc<dyn Answers>) -> Option<Begun> {
+        if self.is_full_of_secrets() {
+            return None;
+        }
         let mut sessions = lock(&self.sessions);
         if sessions.len() >= self.limits.sessions_max || *self.stage.borrow() != Stage::Ready {
             return None;
         }
         let id = format!("session-{}", self.next.fetch_add(1, Ordering::Relaxed));
-        let (to, parts) = mpsc::unbounded_channel();
-        let active = Active { to, bytes: 0, secrets, answers, questions: 0, cancelled: None, failure: None };
+        let (to, parts) = mpsc::channel(PARTS_WAITING_MAX);
+        let outcome = Arc::new(OnceLock::new());
+        let active = Active {
+            to: Some(to),
+            outcome: outcome.clone(),
+            bytes: 0,
+            answers,
+            questions: 0,
+            cancelled: None,
+            failure: None,
+        };
         sessions.insert(id.clone(), active);
         *lock(&self.used_at) = Instant::now();
-        Some((id, parts))
+        let mut masked = lock(&self.masked);
+        if secrets.iter().any(|secret| !masked.texts.contains(secret)) {
+            masked.texts.extend(secrets.iter().cloned());
+            masked.secrets = Secrets::unnamed(masked.texts.iter().map(String::as_str));
+        }
+        Some(Begun { id, parts, outcome })
+    }
+
+    /// Whether the process has had so many secrets that it takes no further sessions.
+    pub(super) fn is_full_of_secrets(&self) -> bool {
+        lock(&self.masked).texts.len() >= SECRETS_MAX
+    }
+
+    /// A text without secrets, shortened after that.
+    fn masked(&self, text: &str, chars_max: usize) -> String {
+        let secrets = lock(&self.masked).secrets.clone();
+        shortened(&secrets.masked(shortened(text, SEARCHED_CHARS_MAX)), chars_max)
     }
 
     /// The place for lines to the plugin. `None` once it is being stopped.
@@ -148,14 +209,14 @@ impl Shared {
 
     /// Fails all sessions, because the process has ended.
     pub(super) fn fail_all(&self, reason: &str) {
-        for (_, active) in lock(&self.sessions).drain() {
+        for (_, mut active) in lock(&self.sessions).drain() {
             let plugin = self.plugin.clone();
-            let _ = active.to.send(Part::Failed(ProcessError::Ended { plugin, reason: reason.to_owned() }));
+            active.finish(Err(ProcessError::Ended { plugin, reason: reason.to_owned() }));
         }
     }
 
     /// Handles one line of the plugin.
-    pub(super) fn take(self: &Arc<Self>, line: &str) {
+    pub(super) async fn take(self: &Arc<Self>, line: &str) {
         *lock(&self.heard_at) = Instant::now();
         match event::hear(line) {
             Heard::Heartbeat => {
@@ -167,71 +228,89 @@ impl Shared {
                     is_first
                 });
             }
-            Heard::Stream { session, data } => self.stream(&session, data, line.len() as u64),
-            Heard::Failed { session, kind, message } => self.failed(&session, kind, &message),
+            Heard::Stream { session, data } => {
+                if self.count(&session, line) {
+                    self.stream(&session, data).await;
+                }
+            }
+            Heard::Failed { session, kind, message } => {
+                if self.count(&session, line) {
+                    self.failed(&session, &kind, &message);
+                }
+            }
             Heard::End { session } => self.end(&session),
-            Heard::Ask { session, id, kind, request } => self.ask(session, id, Question { kind, request }),
+            Heard::Ask { session, id, kind, request } => {
+                if self.count(&session, line) {
+                    self.ask(session, id, Question { kind, request });
+                }
+            }
             Heard::Log { level, message } => self.log(&level, &message),
             Heard::Complaint(message) => self.log("ERROR", &message),
             Heard::Other(text) => self.log("DEBUG", &text),
         }
     }
 
-    fn stream(&self, session: &str, data: Json, bytes: u64) {
+    /// Counts a line of a session. False for a line of a session that is unknown or not wanted, and for one too much.
+    fn count(&self, session: &str, line: &str) -> bool {
         let mut sessions = lock(&self.sessions);
-        // A line of a session that is unknown, or not wanted, is dropped.
         let Some(active) = sessions.get_mut(session).filter(|active| active.cancelled.is_none()) else {
-            return;
+            return false;
         };
-        active.bytes = active.bytes.saturating_add(bytes);
-        if active.bytes > self.limits.output_bytes_max {
-            let error = ProcessError::TooMuch {
-                plugin: self.plugin.clone(),
-                most: self.limits.output_bytes_max,
-                limit: "output_bytes_max",
-            };
-            let _ = active.to.send(Part::Failed(error));
-            active.cancelled = Some(Instant::now());
-            return;
+        active.bytes = active.bytes.saturating_add(line.len() as u64);
+        let most = self.limits.output_bytes_max;
+        let is_within = active.bytes <= most;
+        if !is_within {
+            let plugin = self.plugin.clone();
+            active.give_up(ProcessError::TooMuch { plugin, most, limit: "output_bytes_max" });
         }
-        let _ = active.to.send(Part::Stream(data));
+        is_within
     }
 
-    fn failed(&self, session: &str, kind: String, message: &str) {
+    async fn stream(&self, session: &str, data: Json) {
+        let to = lock(&self.sessions).get(session).and_then(|active| active.to.clone());
+        let Some(to) = to else { return };
+        // A session that was dropped has no receiver, so this ends at once then.
+        if tokio::time::timeout(PART_WAITS_MAX, to.send(data)).await.is_err()
+            && let Some(active) = lock(&self.sessions).get_mut(session)
+        {
+            active.give_up(ProcessError::NotTaken { plugin: self.plugin.clone(), wait: PART_WAITS_MAX });
+        }
+        *lock(&self.heard_at) = Instant::now();
+    }
+
+    fn failed(&self, session: &str, kind: &str, message: &str) {
+        let (kind, message) = (self.masked(kind, 200), self.masked(message, MESSAGE_CHARS_MAX));
         if let Some(active) = lock(&self.sessions).get_mut(session) {
-            let message = shortened(&active.secrets.masked(message.to_owned()), MESSAGE_CHARS_MAX);
-            let kind = shortened(&kind, 200);
             active.failure.get_or_insert(ProcessError::Failed { plugin: self.plugin.clone(), kind, message });
         }
     }
 
     fn end(&self, session: &str) {
-        let Some(active) = lock(&self.sessions).remove(session) else { return };
+        let Some(mut active) = lock(&self.sessions).remove(session) else { return };
         *lock(&self.used_at) = Instant::now();
         self.has_served.store(true, Ordering::Relaxed);
-        let _ = active.to.send(active.failure.map_or(Part::End, Part::Failed));
+        let outcome = active.failure.take().map_or(Ok(()), Err);
+        active.finish(outcome);
     }
 
     fn ask(self: &Arc<Self>, session: String, id: String, question: Question) {
         let answers = {
             let mut sessions = lock(&self.sessions);
             let Some(active) = sessions.get_mut(&session) else { return };
-            let allowed = answers::permitted(&self.permissions, &question.kind).and_then(|()| {
-                if active.questions >= self.limits.questions_max {
-                    return Err(format!(
-                        "more than {} questions at once (questions_max)",
-                        self.limits.questions_max
-                    ));
-                }
-                Ok(active.answers.clone())
-            });
+            let most = self.limits.questions_max;
+            if active.questions >= most {
+                active.give_up(ProcessError::TooManyQuestions { plugin: self.plugin.clone(), most });
+                return;
+            }
             active.questions += 1;
-            allowed
+            active.answers.clone()
         };
+        // A question that is refused is dropped here; only its refusal waits until the plugin reads.
+        let question = answers::permitted(&self.permissions, &question.kind).map(|()| question);
         let shared = self.clone();
         tokio::spawn(async move {
-            let parts = match answers {
-                Ok(answers) => answers.answer(question).await,
+            let parts = match question {
+                Ok(question) => answers.answer(question).await,
                 Err(reason) => Err(reason),
             };
             if let Some(input) = shared.input() {
@@ -252,17 +331,13 @@ impl Shared {
         if text.trim().is_empty() || !self.may_log() {
             return;
         }
-        let (mut line, mut only) = (shortened(text, LOGGED_CHARS_MAX), String::new());
-        {
+        let line = self.masked(text, LOGGED_CHARS_MAX);
+        let only = {
             let sessions = lock(&self.sessions);
-            for active in sessions.values() {
-                line = active.secrets.masked(line);
-            }
             // The SDK does not say to which session a line belongs. With a single one there is no doubt.
-            if sessions.len() == 1 {
-                only = sessions.keys().next().cloned().unwrap_or_default();
-            }
-        }
+            let only = sessions.keys().next().filter(|_| sessions.len() == 1);
+            only.cloned().unwrap_or_default()
+        };
         let (plugin, session) = (&self.plugin, only);
         match level {
             "ERROR" | "CRITICAL" => tracing::warn!(plugin, session, line, "a plugin logs an error"),

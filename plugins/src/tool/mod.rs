@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::value::JsonMap;
-use tidemill_common::value::secrets::Secrets;
 
 use crate::install::Installed;
 use crate::package::{Parameter, Tool, ToolProvider};
@@ -120,9 +119,9 @@ impl Call<'_> {
 }
 
 /// Texts that no log line and no error may contain.
-fn secrets(credentials: &JsonMap) -> Secrets {
+fn secrets(credentials: &JsonMap) -> Vec<String> {
     let texts = credentials.values().filter_map(Json::as_str);
-    Secrets::unnamed(texts.filter(|text| text.chars().nth(SECRET_CHARS_MIN - 1).is_some()))
+    texts.filter(|text| text.chars().nth(SECRET_CHARS_MIN - 1).is_some()).map(String::from).collect()
 }
 
 /// Credentials with the defaults of the fields that are not given.

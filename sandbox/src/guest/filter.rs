@@ -1,6 +1,7 @@
 //! The system calls of a guest: those of Python in code nodes, and what a program with threads, child processes and
 //! connections needs besides. All others fail with ENOSYS, as on an old kernel, so that libraries use older ways: so
-//! `clone3` becomes `clone`, whose flags can be compared. Calls that are attempts to get out fail with EPERM.
+//! `clone3` becomes `clone`, whose flags can be compared. Calls that are attempts to get out fail with EPERM. Calls that
+//! change modes and times of files do nothing, because landlock does not limit them to the guest's own files.
 
 use libc::c_long;
 use seccompiler::{BpfProgram, SeccompAction, SeccompCmpOp as Compare, SeccompRule};
@@ -26,8 +27,6 @@ const GUEST: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_fallocate,
     libc::SYS_fchdir,
-    libc::SYS_fchmod,
-    libc::SYS_fchmodat,
     libc::SYS_fgetxattr,
     libc::SYS_flistxattr,
     libc::SYS_getcpu,
@@ -51,7 +50,6 @@ const GUEST: &[c_long] = &[
     libc::SYS_sched_getscheduler,
     libc::SYS_sched_get_priority_max,
     libc::SYS_sched_get_priority_min,
-    libc::SYS_sched_setaffinity,
     libc::SYS_seccomp,
     libc::SYS_setsockopt,
     libc::SYS_set_robust_list,
@@ -62,8 +60,6 @@ const GUEST: &[c_long] = &[
     libc::SYS_timerfd_create,
     libc::SYS_timerfd_gettime,
     libc::SYS_timerfd_settime,
-    libc::SYS_truncate,
-    libc::SYS_utimensat,
     libc::SYS_wait4,
     libc::SYS_waitid,
 ];
@@ -72,18 +68,26 @@ const GUEST: &[c_long] = &[
 #[cfg(target_arch = "x86_64")]
 const GUEST_OLD: &[c_long] = &[
     libc::SYS_arch_prctl,
-    libc::SYS_chmod,
     libc::SYS_fork,
     libc::SYS_link,
     libc::SYS_mkdir,
     libc::SYS_rmdir,
     libc::SYS_symlink,
-    libc::SYS_utime,
-    libc::SYS_utimes,
     libc::SYS_vfork,
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const GUEST_OLD: &[c_long] = &[];
+
+/// Calls that succeed without doing anything: libraries that unpack or copy files make them and take a failure seriously.
+const WITHOUT_EFFECT: &[c_long] =
+    &[libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchmodat2, libc::SYS_utimensat];
+
+/// Older forms of these calls.
+#[cfg(target_arch = "x86_64")]
+const WITHOUT_EFFECT_OLD: &[c_long] =
+    &[libc::SYS_chmod, libc::SYS_futimesat, libc::SYS_utime, libc::SYS_utimes];
+#[cfg(not(target_arch = "x86_64"))]
+const WITHOUT_EFFECT_OLD: &[c_long] = &[];
 
 /// Calls that fail with EPERM.
 const NEVER: &[c_long] = &[
@@ -117,7 +121,19 @@ const NEVER: &[c_long] = &[
 
 /// The filter of the calls that fail with EPERM. It must be applied after the other one.
 pub(super) fn never() -> Result<BpfProgram, Error> {
-    filter::compile(filter::always(NEVER), SeccompAction::Allow, denied())
+    let mut rules = filter::always(NEVER);
+    // Memory that is shared with children, which the limit of data does not count.
+    let shared = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
+    let shared = condition(3, Compare::MaskedEq(shared), shared)?;
+    rules.insert(libc::SYS_mmap, vec![SeccompRule::new(vec![shared])?]);
+    filter::compile(rules, SeccompAction::Allow, denied())
+}
+
+/// The filter of the calls that succeed without doing anything. It must be applied last: of several filters that answer with
+/// an error, the kernel takes the answer of the newest.
+pub(super) fn without_effect() -> Result<BpfProgram, Error> {
+    let rules = [WITHOUT_EFFECT, WITHOUT_EFFECT_OLD].concat();
+    filter::compile(filter::always(&rules), SeccompAction::Allow, SeccompAction::Errno(0))
 }
 
 /// The filter of a guest whose first process has this id. `with_signals`: the kernel limits signals to the guest; without it
@@ -140,6 +156,8 @@ fn conditional() -> Result<Rules, Error> {
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![masked(0, NAMESPACES, 0)?])?]);
     let prctl = PRCTL.map(|operation| SeccompRule::new(vec![is(0, operation)?]));
     rules.insert(libc::SYS_prctl, prctl.into_iter().collect::<Result<_, _>>()?);
+    // Only its own thread: other processes of its user have processors, too.
+    rules.insert(libc::SYS_sched_setaffinity, vec![SeccompRule::new(vec![is(0, 0)?])?]);
     // Only TCP over IPv4, which is how the proxy is reached: no datagrams, no raw sockets, no sockets of other programs on
     // this machine, and no MPTCP, whose connections older kernels do not limit.
     let tcp = |protocol| {
@@ -178,7 +196,9 @@ mod tests {
 
     #[test]
     fn the_filters_can_be_built() {
-        for program in [never().unwrap(), guest(true, 7).unwrap(), guest(false, 7).unwrap()] {
+        for program in
+            [never().unwrap(), without_effect().unwrap(), guest(true, 7).unwrap(), guest(false, 7).unwrap()]
+        {
             assert!(program.len() < 1500, "{}", program.len());
         }
     }
@@ -190,8 +210,21 @@ mod tests {
                 assert!(!calls.contains(call), "{call}");
             }
         }
-        for call in [libc::SYS_clone3, libc::SYS_memfd_create, libc::SYS_shmget, libc::SYS_prlimit64] {
-            assert!(![COMMON, PYTHON, PYTHON_OLD, GUEST].iter().any(|calls| calls.contains(&call)), "{call}");
+        let others = [
+            libc::SYS_clone3,
+            libc::SYS_memfd_create,
+            libc::SYS_shmget,
+            libc::SYS_prlimit64,
+            libc::SYS_sched_setaffinity,
+            libc::SYS_truncate,
+            libc::SYS_fchownat,
+            libc::SYS_setxattr,
+        ];
+        for call in others.iter().chain(WITHOUT_EFFECT).chain(WITHOUT_EFFECT_OLD) {
+            assert!(
+                ![COMMON, PYTHON, PYTHON_OLD, GUEST, GUEST_OLD].iter().any(|calls| calls.contains(call)),
+                "{call}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 use std::time::Duration;
 
-use nix::sys::resource::Resource;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getppid};
@@ -29,7 +29,7 @@ pub(crate) fn supervise(settings: &str) -> Result<(), String> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
-    // Before any other thread exists, so that all have it. The child begins without it.
+    // Before any other thread exists, so that all have it. The child inherits it, and empties it.
     signals.thread_block().map_err(|error| format!("sigprocmask: {error}"))?;
     let mut guest = Command::new("/proc/self/exe")
         .args([WORD, "guest-inside", settings])
@@ -71,8 +71,12 @@ fn end(group: Pid) {
 /// Confines this process and becomes the guest. Returns only after a failure.
 pub(crate) fn become_guest(settings: &str) -> Result<(), String> {
     let (_, guest) = read(settings)?;
+    // The supervisor blocks signals, and this process has inherited that.
+    SigSet::empty().thread_set_mask().map_err(|error| format!("sigprocmask: {error}"))?;
     let with_signals = confine::limits_signals();
     let never = filter::never().map_err(|error| format!("the filter of system calls: {error}"))?;
+    let without_effect =
+        filter::without_effect().map_err(|error| format!("the filter of system calls: {error}"))?;
     let own = filter::guest(with_signals, std::process::id())
         .map_err(|error| format!("the filter of system calls: {error}"))?;
     confine::close_descriptors();
@@ -84,15 +88,21 @@ pub(crate) fn become_guest(settings: &str) -> Result<(), String> {
     let present = processes_of_user().unwrap_or(0);
     // After the change of the user, which would switch it off.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("prctl: {error}"))?;
-    confine::limit(Resource::RLIMIT_CORE, 0)?;
-    confine::limit(Resource::RLIMIT_NOFILE, DESCRIPTORS_MAX)?;
-    confine::limit(Resource::RLIMIT_DATA, guest.memory_bytes)?;
-    confine::limit(Resource::RLIMIT_FSIZE, guest.file_bytes)?;
-    confine::limit(Resource::RLIMIT_MEMLOCK, 1 << 20)?;
-    confine::limit(Resource::RLIMIT_NPROC, present.saturating_add(guest.processes_max))?;
+    for (resource, most) in [
+        (Resource::RLIMIT_CORE, 0),
+        (Resource::RLIMIT_NOFILE, DESCRIPTORS_MAX),
+        (Resource::RLIMIT_DATA, guest.memory_bytes),
+        (Resource::RLIMIT_FSIZE, guest.file_bytes),
+        (Resource::RLIMIT_MEMLOCK, 1 << 20),
+        (Resource::RLIMIT_NPROC, present.saturating_add(guest.processes_max)),
+    ] {
+        // Limits of the worker that are lower stay.
+        let (_, present) = getrlimit(resource).map_err(|error| format!("getrlimit: {error}"))?;
+        confine::limit(resource, most.min(present))?;
+    }
     nix::sys::prctl::set_no_new_privs().map_err(|error| format!("cannot give up new privileges: {error}"))?;
     or_weaker(confine::restrict(&guest.reads, &guest.writes, &guest.ports))?;
-    for filter in [&own, &never] {
+    for filter in [&own, &never, &without_effect] {
         seccompiler::apply_filter(filter)
             .map_err(|error| format!("the kernel rejects the filter of system calls: {error}"))?;
     }

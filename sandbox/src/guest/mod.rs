@@ -62,6 +62,15 @@ pub fn not_enforced() -> Vec<&'static str> {
     words
 }
 
+/// What the kernel must be able to do, and cannot.
+fn lacking() -> Option<String> {
+    if let Some(missing) = confine::missing() {
+        return Some(format!("lacks {missing}"));
+    }
+    let ports = "cannot limit connections to the port of the proxy (Linux 6.7 can, with landlock)";
+    (!confine::limits_ports()).then(|| ports.to_owned())
+}
+
 /// A guest that was started.
 #[derive(Debug)]
 pub struct Running {
@@ -100,8 +109,12 @@ impl Guest {
     /// # Errors
     /// The kernel cannot confine it, or the process cannot be started.
     pub fn start(&self, host: &Host, variables: &[(String, String)]) -> Result<Running, String> {
-        if let Some(missing) = confine::missing().filter(|_| !self.allow_weaker) {
-            return Err(format!("this machine's kernel lacks {missing}"));
+        if !self.allow_weaker
+            && let Some(missing) = lacking()
+        {
+            return Err(format!(
+                "this machine's kernel {missing}; set code.allow_weaker_sandbox to run plugins without it"
+            ));
         }
         // The supervisor compares the number with that of its parent: the host program may end before it looks.
         let settings = serde_json::to_string(&(std::process::id(), self))
@@ -141,6 +154,11 @@ pub async fn interpreters(settings: &[String], user: (u32, u32)) -> (Vec<Interpr
 fn readable(interpreter: &Interpreter, (sandbox_uid, sandbox_gid): (u32, u32)) -> Result<(), String> {
     let config = tidemill_common::nodes::code::CodeConfig { sandbox_uid, sandbox_gid, ..Default::default() };
     discover::readable(interpreter, &config)
+}
+
+/// Removes a folder of a guest, also if the guest has made folders in it that nobody may read.
+pub fn remove(folder: &Path) {
+    crate::environment::install::remove(folder);
 }
 
 /// Gives a folder, and what is in it, to the user of guests when the worker runs as root.

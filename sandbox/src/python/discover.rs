@@ -38,6 +38,8 @@ pub struct Interpreter {
     platform: String,
     /// The paths it must be able to read.
     pub(crate) paths: Vec<PathBuf>,
+    /// Those of its own library, without packages that are installed for it.
+    library: Vec<PathBuf>,
 }
 
 impl Interpreter {
@@ -46,9 +48,9 @@ impl Interpreter {
         &self.executable
     }
 
-    /// The paths that it reads.
-    pub fn paths(&self) -> &[PathBuf] {
-        &self.paths
+    /// The paths that it reads to run a program with packages of its own.
+    pub fn library(&self) -> &[PathBuf] {
+        &self.library
     }
 
     /// Its release, such as `3.11`: packages are for one release.
@@ -113,5 +115,6 @@ pub(crate) async fn probe(file: &Path) -> Result<Interpreter, String> {
         return Err(format!("is Python {}.{}; 3.9 is needed", interpreter.version.0, interpreter.version.1));
     }
     interpreter.paths.extend(SYSTEM_PATHS.map(PathBuf::from));
+    interpreter.library.extend(SYSTEM_PATHS.map(PathBuf::from));
     Ok(interpreter)
 }
