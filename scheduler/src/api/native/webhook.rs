@@ -52,7 +52,9 @@ pub async fn set(
         )));
     }
     // One that does not open is replaced.
-    let before = state.webhooks.webhook(&app).await?.and_then(Result::ok);
+    let stored = state.store.webhook(&app).await?;
+    let open = |text: &String| Webhook::open(&app, text, state.webhooks.key()).ok();
+    let before = stored.as_ref().and_then(open);
     let (secret, is_new) = match (given, &before) {
         (Some(given), _) if given != "new" => {
             if Webhook::secret_bytes(&given).is_none() {
@@ -65,7 +67,7 @@ pub async fn set(
         (Some(_), _) | (None, None) => (Webhook::new_secret(), true),
     };
     let now = state.store.time().await?;
-    let created_at = before.as_ref().map_or(now, |before| before.created_at);
+    let created_at = stored.as_deref().map_or(now, Webhook::created_in);
     let webhook = Webhook { url, secret, events, with_outputs, created_at, updated_at: now };
     let sealed = webhook.seal(&app, state.webhooks.key());
     let sealed = sealed.map_err(|error| ApiError::invalid_param(error.to_string()))?;

@@ -78,3 +78,24 @@ impl KnownWebhooks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidemill_common::clock::SystemClock;
+    use tidemill_common::store::memory::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_of_a_webhook_is_known_after_the_next_read() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let known = KnownWebhooks::new(store.clone());
+        assert_eq!(known.events_of("a").await.unwrap(), None, "the first question reads");
+        for events in ["paused", "ended"] {
+            let text = format!(r#"{{"events": ["{events}"]}}"#);
+            tidemill_common::store::Webhooks::put_webhook(&*store, "a", Some(&text)).await.unwrap();
+            known.refresh().await.unwrap();
+            assert_eq!(known.events_of("a").await.unwrap().as_deref(), Some(events));
+        }
+    }
+}
