@@ -149,11 +149,11 @@ async fn a_receiver_that_fails_first_gets_each_notice_under_the_same_id() {
     let (kind, data) = (&taken.body["type"], &taken.body["data"]);
     assert_eq!((kind, &taken.body["id"]), (&json!("run.ended"), &json!(taken.id)));
     assert_eq!((&data["id"], &data["app"], &data["status"]), (&json!(run), &json!(app), &json!("succeeded")));
-    let signed = signed(
+    let expected = signed(
         &STANDARD.decode(&secret).expect("base64"),
         &format!("{}.{}.{}", taken.id, taken.timestamp, taken.text),
     );
-    assert_eq!(taken.signature, format!("v1,{signed}"));
+    assert_eq!(taken.signature, format!("v1,{expected}"));
     let [told, finished] = [&taken.body["timestamp"], &ended["finished_at"]].map(Json::as_f64);
     assert!(told.zip(finished).is_some_and(|(told, at)| (told - at).abs() < 0.002), "{told:?} {finished:?}");
     assert!(data["outputs"].is_object() && data["inputs"].is_null() && data["user"] == "ann", "{data}");
@@ -286,10 +286,10 @@ async fn above_the_limit_what_was_tried_is_given_up_and_a_removed_webhook_leaves
     let (_worker, client) = (cluster.worker().await, scheduler.client());
     let (app, _) = client.register(&Flow::new("start -> end")).await;
     set(&client, &app, json!({"url": hook.url})).await;
-    let [old, new] = [0, 1].map(|_| json!({"app": app, "inputs": {}}));
-    let old = client.submit(&old).await;
+    let body = json!({"app": app, "inputs": {}});
+    let old = client.submit(&body).await;
     deliveries(&client, &app, "the old notice to be tried", |shown| shown["data"][0]["tries"] == 1).await;
-    let new = client.submit(&new).await;
+    let new = client.submit(&body).await;
     let shown = deliveries(&client, &app, "the new notice to be tried", |shown| {
         shown["data"][0]["run"] == new.as_str() && shown["data"][0]["tries"] == 1
     })
@@ -304,7 +304,7 @@ async fn above_the_limit_what_was_tried_is_given_up_and_a_removed_webhook_leaves
     set(&client, &app, json!({"url": other.url})).await;
     let empty = json!({"waiting": 0, "data": [], "given_up": []});
     deliveries(&client, &app, "nothing to be left", |shown| *shown == empty).await;
-    let last = client.submit(&json!({"app": app, "inputs": {}})).await;
+    let last = client.submit(&body).await;
     let taken = other.taken(1).await;
     assert_eq!((other.all().len(), &taken[0].body["data"]["id"]), (1, &json!(last)));
 }
