@@ -100,10 +100,11 @@ impl Notifier {
         Ok(self.sender.send(&permit, to, &id, &body.to_string(), now.seconds()).await)
     }
 
-    /// Sends notices of a place that are due. `surplus` notices are too many. Returns false when the store failed.
+    /// Sends notices of a place that are due. `surplus` notices are too many. Returns false when the place has to
+    /// rest: the store failed, or it has no notice that can be read.
     async fn serve(self, place: NoticePlace, surplus: u64, now: Timestamp) -> bool {
         match self.serve_some(&place, surplus, now).await {
-            Ok(()) => true,
+            Ok(has_some) => has_some,
             Err(error) => {
                 tracing::warn!(%error, app = place.app, "notices for a webhook are tried again");
                 false
@@ -111,19 +112,26 @@ impl Notifier {
         }
     }
 
-    async fn serve_some(&self, place: &NoticePlace, surplus: u64, now: Timestamp) -> Result<(), StoreError> {
-        let mut left = usize::try_from(surplus).unwrap_or(usize::MAX);
+    async fn serve_some(
+        &self,
+        place: &NoticePlace,
+        surplus: u64,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let (mut left, mut has_some) = (usize::try_from(surplus).unwrap_or(usize::MAX), false);
         while left > 0 {
             let latest = self.store.latest_notices(place, left.min(PIECE)).await?;
             if latest.is_empty() {
                 break;
             }
             left -= latest.len();
+            has_some = true;
             for notice in &latest {
                 self.drop_surplus(notice).await?;
             }
         }
         let due = self.store.due_notices(place, now, PIECE).await?;
+        has_some |= !due.is_empty();
         let failed = OnceLock::<StoreError>::new();
         let noted = &failed;
         let all = stream::iter(due).for_each_concurrent(send::OF_APP_AT_ONCE, |notice| async move {
@@ -135,7 +143,7 @@ impl Notifier {
             }
         });
         all.await;
-        failed.into_inner().map_or(Ok(()), Err)
+        failed.into_inner().map_or(Ok(has_some), Err)
     }
 
     async fn drop_surplus(&self, notice: &Notice) -> Result<(), StoreError> {
