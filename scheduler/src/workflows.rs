@@ -31,6 +31,12 @@ pub enum GraphError {
     /// The secrets of the workflow cannot be sealed.
     #[error(transparent)]
     Secrets(#[from] SealError),
+    /// The client may not give sealed secrets. Contains the variable's name.
+    #[error(
+        "the secret variable {0} has a sealed value: give the secret itself, publish the workflow as an app, or use a key with \
+         the role `admin`"
+    )]
+    SealGiven(String),
     /// A stored version cannot be used.
     #[error(transparent)]
     Stored(#[from] WorkflowError),
@@ -40,6 +46,17 @@ pub enum GraphError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Whether the text of a workflow may have secrets that are sealed already. A seal is bound to the name of its variable alone, so
+/// a workflow of one's own can show what any seal contains.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Seals {
+    /// It may.
+    #[default]
+    Allowed,
+    /// It may not.
+    Refused,
 }
 
 /// The versions that this process has loaded.
@@ -98,6 +115,10 @@ impl Workflows {
     /// # Errors
     /// [`GraphError::Invalid`] with all problems, or [`GraphError::Secrets`] when there is no key to seal the secrets.
     pub fn import(&self, text: &[u8]) -> Result<(Arc<Workflow>, Vec<Diagnostic>), GraphError> {
+        self.read(text, Seals::Allowed)
+    }
+
+    fn read(&self, text: &[u8], seals: Seals) -> Result<(Arc<Workflow>, Vec<Diagnostic>), GraphError> {
         let mut imported = graph::import_within(text, &self.limits);
         if let Some(document) = &imported.document {
             let left_out = self.leaves_moderation_out;
@@ -105,6 +126,11 @@ impl Workflows {
         }
         if !imported.is_usable() || imported.diagnostics.iter().any(Diagnostic::is_error) {
             return Err(GraphError::Invalid(imported.diagnostics));
+        }
+        if seals == Seals::Refused
+            && let Some(name) = imported.document.as_ref().and_then(Document::first_sealed)
+        {
+            return Err(GraphError::SealGiven(name.into()));
         }
         let sealed = imported.seal(self.known.key())?;
         let (Some(document), Some(graph), Some(text)) = (imported.document, imported.graph, sealed) else {
@@ -206,8 +232,20 @@ pub async fn import(
     workflows: &Arc<Workflows>,
     text: Vec<u8>,
 ) -> Result<(Arc<Workflow>, Vec<Diagnostic>), GraphError> {
+    read(workflows, text, Seals::Allowed).await
+}
+
+/// Like [`Workflows::import`], on a thread that may be blocked, for a client of these rights.
+///
+/// # Errors
+/// As [`Workflows::import`], and [`GraphError::SealGiven`].
+pub async fn read(
+    workflows: &Arc<Workflows>,
+    text: Vec<u8>,
+    seals: Seals,
+) -> Result<(Arc<Workflow>, Vec<Diagnostic>), GraphError> {
     let workflows = workflows.clone();
-    match tokio::task::spawn_blocking(move || workflows.import(&text)).await {
+    match tokio::task::spawn_blocking(move || workflows.read(&text, seals)).await {
         Ok(imported) => imported,
         Err(broken) => Err(GraphError::Broken(broken.to_string())),
     }

@@ -19,7 +19,7 @@ pub(super) struct Arguments {
 enum Verb {
     /// Create an admin key; it is shown only now
     Add {
-        /// What it may do: admin (all), operator (all but apps, keys and stored settings), read-only
+        /// What it may do: admin (all), operator (all but apps, keys, stored settings and snapshots), read-only
         #[arg(long, value_parser = ["admin", "operator", "read-only"])]
         role: String,
         /// Who or what has it; the audit log shows it

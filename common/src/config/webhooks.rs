@@ -14,7 +14,7 @@ pub struct WebhooksConfig {
     pub tries_max: u32,
     /// Longest pause between two tries, in seconds.
     pub pause_seconds_max: u64,
-    /// Most notices of an app that wait on a shard; above it the oldest are given up.
+    /// Most notices of an app that wait on a shard; above it those are given up whose next try is the latest.
     pub waiting_max: u64,
     /// Most records of notices of an app that were given up, kept on each shard.
     pub given_up_max: usize,

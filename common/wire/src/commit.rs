@@ -284,7 +284,7 @@ impl RunWrite {
             ended_at: Some(now),
             calls: caller_of(rest).map(|caller| to_caller(run, &caller)),
             messages: unreadable_messages(rest),
-            notice: notices::unreadable(rest),
+            notice: notices::unreadable(rest, now),
             taken_back: jobs_of(run, rest),
             timers_cleared: vec![format!("{run} deadline")],
             ..Self::nothing(run, GraphHash(field("version").into()))

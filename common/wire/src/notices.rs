@@ -2,6 +2,7 @@
 
 use crate::state::AtRest;
 use crate::state::WEBHOOK_FIELD;
+use tidemill_base::clock::Timestamp;
 use tidemill_engine::order::changes::Changes;
 use tidemill_engine::state::run::{RunState, RunStatus};
 
@@ -20,6 +21,8 @@ pub struct NoticeWrite {
     pub app: String,
     /// One of [`EVENTS`].
     pub event: &'static str,
+    /// The time of the event.
+    pub at: Timestamp,
 }
 
 /// The event of a run that has come to this status.
@@ -32,21 +35,30 @@ fn event_of(status: RunStatus) -> Option<&'static str> {
     }
 }
 
-fn wanted(events: &str, app: &str, status: RunStatus) -> Option<Box<NoticeWrite>> {
+fn wanted(events: &str, app: &str, status: RunStatus, at: Timestamp) -> Option<Box<NoticeWrite>> {
     let event = event_of(status).filter(|event| events.split(' ').any(|wanted| wanted == *event))?;
-    Some(Box::new(NoticeWrite { app: app.into(), event }))
+    Some(Box::new(NoticeWrite { app: app.into(), event, at }))
 }
 
 /// The notice about the changes of a run.
 pub(crate) fn notice(run: &RunState, changes: &Changes) -> Option<Box<NoticeWrite>> {
     let (events, app) = (run.head.webhook.as_deref()?, run.head.app.as_deref()?);
     changes.status_from?;
-    wanted(events, app, run.status)
+    wanted(events, app, run.status, time_of(run, changes))
+}
+
+/// When the run has come to its status. The number of a commit does not say it: a quiet shard's numbers stay far in the past.
+fn time_of(run: &RunState, changes: &Changes) -> Timestamp {
+    let ended = run.finished_at.filter(|_| run.status.is_over());
+    // Every change of a status is an event.
+    let told = || changes.entries.events().last().map(|event| event.at);
+    let asked = || run.pauses.values().map(|pause| pause.opened_at).max();
+    ended.or_else(told).or_else(asked).unwrap_or(run.head.created_at)
 }
 
 /// The notice about the failure of a run that cannot be read.
-pub(crate) fn unreadable(rest: &AtRest) -> Option<Box<NoticeWrite>> {
-    wanted(rest.run.get(WEBHOOK_FIELD)?, rest.run.get("app")?, RunStatus::Failed)
+pub(crate) fn unreadable(rest: &AtRest, now: Timestamp) -> Option<Box<NoticeWrite>> {
+    wanted(rest.run.get(WEBHOOK_FIELD)?, rest.run.get("app")?, RunStatus::Failed, now)
 }
 
 #[cfg(test)]
@@ -65,7 +77,7 @@ mod tests {
             ("ended failed paused", RunStatus::Running, None),
             ("", RunStatus::Succeeded, None),
         ] {
-            let event = wanted(events, "a", status).map(|notice| notice.event);
+            let event = wanted(events, "a", status, Timestamp::default()).map(|notice| notice.event);
             assert_eq!(event, expected, "{events} {status:?}");
         }
     }

@@ -2,11 +2,16 @@
 //! ([`super::roles`]), which `/api/v1/admin-keys` makes. Admin keys are stored like keys of apps, so they expire, are
 //! revoked and end open streams in the same way. A refused request is noted in the audit log.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Extensions, HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use serde_json::json;
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::store::key_id;
@@ -27,10 +32,10 @@ pub(super) fn new_admin_key() -> String {
 
 /// Whose key a request of `/api/v1` has; [`admin`] puts it into the request.
 #[derive(Debug, Clone)]
-pub(super) struct AdminCaller {
+pub(crate) struct AdminCaller {
     /// The id of the key; `None`: the key of the settings.
-    pub(super) key: Option<String>,
-    pub(super) role: Role,
+    pub(crate) key: Option<String>,
+    pub(crate) role: Role,
 }
 
 /// The route of a request, below `/api/v1`.
@@ -61,8 +66,24 @@ pub(super) async fn admin(
     request.extensions_mut().insert(caller);
     match in_use {
         None => Ok(next.run(request).await),
-        Some(in_use) => until_ended(request, next, in_use, last_frame).await,
+        Some(in_use) => {
+            let request = request.map(|body| while_valid(body, &in_use));
+            until_ended(request, next, in_use, last_frame).await
+        }
     }
+}
+
+/// A body that breaks off when the key has ended: a change that has begun is completed without its client, but not with a body
+/// that comes later.
+fn while_valid(body: Body, in_use: &KeyInUse) -> Body {
+    let (ended, has_ended) = (in_use.ended(), Arc::new(AtomicBool::new(false)));
+    let seen = has_ended.clone();
+    let pieces = body.into_data_stream().take_until(Box::pin(async move {
+        ended.await;
+        has_ended.store(true, Ordering::Relaxed);
+    }));
+    let broken = async move { seen.load(Ordering::Relaxed).then(|| Err(axum::Error::new(ENDED))) };
+    Body::from_stream(pieces.chain(stream::once(broken).filter_map(std::future::ready)))
 }
 
 /// Finds out whose key a request has. The key of the settings cannot end.
@@ -113,4 +134,35 @@ async fn known(state: &ApiState, hash: &str) -> Result<Option<(AdminCaller, Opti
 fn last_frame() -> Bytes {
     let status = StatusCode::UNAUTHORIZED.as_u16();
     sse::native(None, "error", &json!({"code": "unauthorized", "message": ENDED, "status": status}))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http_body_util::BodyExt;
+    use tidemill_common::clock::SystemClock;
+    use tidemill_common::store::memory::MemoryStore;
+    use tidemill_common::store::{App, Runs, TriggerChanges};
+
+    use super::super::key_watch::KeyWatch;
+    use super::*;
+
+    const HASH: &str = "0000000000000001…";
+
+    #[tokio::test(start_paused = true)]
+    async fn the_body_of_a_key_that_is_revoked_breaks_off_and_any_other_body_is_whole() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let app = App { id: "a".into(), ..App::default() };
+        store.put_app(&app, Some(HASH), &TriggerChanges::default()).await.unwrap();
+        let in_use = Arc::new(KeyWatch::new(store.clone())).uses(&key_id(HASH));
+        let whole = while_valid(Body::from("all"), &in_use).collect().await.unwrap();
+        assert_eq!(whole.to_bytes(), "all");
+
+        let begun = stream::iter([Ok::<_, axum::Error>(Bytes::from("a half"))]);
+        let late = while_valid(Body::from_stream(begun.chain(stream::pending())), &in_use);
+        store.revoke_key(&key_id(HASH)).await.unwrap();
+        let broken = tokio::time::timeout(Duration::from_secs(20), late.collect()).await.unwrap();
+        assert!(broken.is_err_and(|error| error.to_string().contains(ENDED)));
+    }
 }

@@ -31,7 +31,7 @@ use super::metrics::AUDIT_LOST;
 
 /// The route that submits runs. Each run has a record of its own, so it is an entry only with `audit_runs`.
 const SUBMIT: &str = "/runs";
-/// The time within which the same refusal of a key is noted once.
+/// The time within which one refusal of a key is noted.
 const REFUSED_ONCE: Duration = Duration::from_secs(60);
 /// The longest id of a path in an entry, in characters.
 const ID_CHARS_MAX: usize = 128;
@@ -65,8 +65,8 @@ pub(crate) struct Audit {
     /// `None`: no log is kept in the store.
     kept: Option<AuditKept>,
     with_runs: bool,
-    /// When each refusal, by key and action, was noted.
-    refused: Mutex<HashMap<(Option<String>, String), Instant>>,
+    /// When a refusal of each key was noted.
+    refused: Mutex<HashMap<Option<String>, Instant>>,
 }
 
 /// An entry before its request is answered.
@@ -93,11 +93,12 @@ impl Audit {
         Self { store, kept, with_runs: config.audit_runs, refused: Mutex::default() }
     }
 
-    /// Notes that a request was refused because of its role. The same refusal is noted once a minute at most, so that a key
-    /// with few rights cannot push the entries of others out of the log.
+    /// Notes that a request was refused because of its role. One refusal of a key is noted in a minute, so that a key with few
+    /// rights cannot push the entries of others out of the log. The log of the process has all of them.
     pub(super) async fn refused(self: &Arc<Self>, Draft(entry): Draft) {
-        let action = format!("{} {}", entry.method, entry.route);
-        if !self.is_new_refusal(entry.key.clone(), action, Instant::now()) {
+        if !self.is_new_refusal(entry.key.clone(), Instant::now()) {
+            let AuditEntry { key, role, address, method, route, .. } = &entry;
+            tracing::info!(key, role, address, method, route, "refused");
             return;
         }
         let entry = AuditEntry { status: StatusCode::FORBIDDEN.as_u16(), ..entry };
@@ -107,11 +108,11 @@ impl Audit {
         let _ = tokio::spawn(writing.in_current_span()).await;
     }
 
-    fn is_new_refusal(&self, key: Option<String>, action: String, now: Instant) -> bool {
+    fn is_new_refusal(&self, key: Option<String>, now: Instant) -> bool {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        // It has at most a row for each key in use and operation.
+        // It has at most a row for each key in use.
         refused.retain(|_, at| now.duration_since(*at) < REFUSED_ONCE);
-        match refused.entry((key, action)) {
+        match refused.entry(key) {
             Entry::Occupied(_) => false,
             Entry::Vacant(place) => {
                 place.insert(now);
@@ -236,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn the_same_refusal_is_noted_once_a_minute() {
+    fn one_refusal_of_a_key_is_noted_in_a_minute() {
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         let audit = Audit::new(store, &SchedulerConfig::default());
         let begin = Instant::now();
         let seen = [("a", 0), ("a", 59), ("b", 59), ("a", 60)].map(|(key, seconds)| {
-            audit.is_new_refusal(Some(key.into()), "POST /apps".into(), begin + Duration::from_secs(seconds))
+            audit.is_new_refusal(Some(key.into()), begin + Duration::from_secs(seconds))
         });
         assert_eq!(seen, [true, false, true, true]);
     }

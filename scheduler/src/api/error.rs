@@ -211,6 +211,9 @@ impl From<GraphError> for ApiError {
             GraphError::Store(error) => error.into(),
             GraphError::Invalid(diagnostics) => Self::invalid_workflow(&diagnostics),
             GraphError::Moderated(why) => Self::invalid_workflow(&[*why]),
+            error @ GraphError::SealGiven(_) => {
+                Self::new(StatusCode::FORBIDDEN, "forbidden", error.to_string())
+            }
             GraphError::Secrets(error) | GraphError::Stored(WorkflowError::Secrets(error)) => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "secrets_unusable", error.to_string())
             }

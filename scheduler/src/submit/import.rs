@@ -72,7 +72,11 @@ impl Submitter {
         let (kept, blobs) =
             self.store_values(&snapshot, &workflow.graph, run.shard(), inline_bytes_max).await?;
         let created_at = self.store.time().await?;
-        let head = head_of(&snapshot, &workflow.graph, (run, created_at, options), retry.is_some());
+        let mut head = head_of(&snapshot, &workflow.graph, (run, created_at, options), retry.is_some());
+        // A document of another installation has no webhook here, and a sub-workflow run is a part of its caller.
+        if let (Some(_), Some(app), None) = (retry, head.app.as_deref(), &snapshot.head.caller) {
+            head.webhook = self.webhooks.events_of(app).await?;
+        }
         // A retry does not create its conversation again if that was removed since.
         self.talk_on(&workflow.graph, run, &head, retry.is_some()).await?;
         let mut fields = wire::state::head_fields(&head, &workflow.graph);
@@ -208,7 +212,7 @@ fn head_of(
         // The snapshot contains its messages.
         takes_messages: false,
         key: snapshot.head.key.clone().filter(|_| is_retry),
-        webhook: snapshot.head.webhook.clone().filter(|_| is_retry),
+        webhook: None,
         ..snapshot.head.clone()
     };
     if let Some((_, id)) = head.sys.iter_mut().find(|(name, _)| name == "workflow_run_id") {

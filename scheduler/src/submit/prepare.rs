@@ -19,7 +19,7 @@ use crate::submit::{
     Submission, SubmitError, Submitter, USER_CHARS_MAX, WorkflowSource, commands, files, history, inputs,
     options, warnings,
 };
-use crate::workflows::{Workflow, import};
+use crate::workflows::{Workflow, read};
 
 /// A checked submission.
 pub(super) struct Prepared {
@@ -50,7 +50,7 @@ pub(super) struct Prepared {
 impl Submitter {
     /// Reads and checks a submission. Takes its commands out of it.
     pub(super) async fn prepare(&self, submission: &mut Submission) -> Result<Prepared, SubmitError> {
-        let (workflow, warnings) = self.workflow(&submission.workflow).await?;
+        let (workflow, warnings) = self.workflow(submission).await?;
         let user = user(&submission.user)?;
         let mut options = options::resolve(&self.config, &workflow.options, &submission.options)?;
         let workflow = match options.choices.as_deref() {
@@ -110,16 +110,18 @@ impl Submitter {
 
     async fn workflow(
         &self,
-        source: &WorkflowSource,
+        submission: &Submission,
     ) -> Result<(Arc<Workflow>, Vec<Diagnostic>), SubmitError> {
-        match source {
+        match &submission.workflow {
             WorkflowSource::App(app) => {
                 let workflow = self.workflows.of_document(&app.version, &app.document)?;
                 self.workflows.check_moderation(&workflow.graph)?;
                 Ok((workflow, Vec::new()))
             }
             WorkflowSource::BuiltIn(workflow) => Ok((workflow.clone(), Vec::new())),
-            WorkflowSource::Text(text) => Ok(import(&self.workflows, text.clone().into_bytes()).await?),
+            WorkflowSource::Text(text) => {
+                Ok(read(&self.workflows, text.clone().into_bytes(), submission.seals).await?)
+            }
         }
     }
 }

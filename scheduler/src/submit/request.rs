@@ -12,7 +12,7 @@ use tidemill_common::value::JsonMap;
 
 use super::SystemValues;
 use super::host::HostField;
-use crate::workflows::Workflow;
+use crate::workflows::{Seals, Workflow};
 
 /// The workflow to run.
 #[derive(Debug, Clone)]
@@ -84,6 +84,8 @@ pub struct Submission {
     pub durability: Option<Durability>,
     /// The request is the operator's, who may hand files of any run to this one.
     pub is_of_operator: bool,
+    /// Whether the text of a workflow may have sealed secrets.
+    pub seals: Seals,
 }
 
 /// The caller of a sub-workflow run.
@@ -113,6 +115,7 @@ impl Submission {
             commands: Vec::new(),
             call_depth: 0,
             is_of_operator: false,
+            seals: Seals::Allowed,
             key: None,
             user: String::new(),
             host: Vec::new(),

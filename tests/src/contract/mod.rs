@@ -124,6 +124,7 @@ cases! {
         the_webhook_of_an_app_is_stored_and_removed,
         a_notice_waits_from_its_commit_until_it_is_settled,
         notices_are_read_in_pieces_and_few_records_are_kept,
+        the_notices_of_an_app_are_dropped,
     },
     auditing::{
         the_audit_log_has_what_was_noted_the_newest_first_in_pages,

@@ -13,7 +13,7 @@ use tidemill_tests::wait::{LONG, until};
 use super::every_route::native;
 
 /// What an operator may do besides reading.
-const OF_OPERATORS: [(&str, &str); 9] = [
+const OF_OPERATORS: [(&str, &str); 8] = [
     ("DELETE", "/dead/id"),
     ("POST", "/apps/id/webhook/test"),
     ("POST", "/dead/id/retry"),
@@ -22,10 +22,14 @@ const OF_OPERATORS: [(&str, &str); 9] = [
     ("POST", "/runs"),
     ("POST", "/runs/id/commands"),
     ("POST", "/runs/id/pauses/pause_id/answer"),
-    ("POST", "/runs/import"),
 ];
 /// What a key that may only read does not see.
-const HIDDEN: [&str; 5] = ["/admin-keys", "/apps/id/webhook", "/audit", "/runs/id/snapshot", "/triggers"];
+const HIDDEN: [&str; 5] =
+    ["/admin-keys", "/apps/id/webhook", "/apps/id/webhook/deliveries", "/audit", "/triggers"];
+/// What only an admin sees.
+const SECRET: &str = "/runs/id/snapshot";
+/// A graph with a job.
+const GRAPH: &str = r#"graph: {nodes: [{id: start, data: {type: start, variables: []}}, {id: c, data: {type: code, code_language: python3, variables: [], code: "def main(): return {'a': 1}", outputs: {a: {type: number}}}}, {id: end, data: {type: end, outputs: []}}], edges: [{source: start, target: c}, {source: c, target: end}]}"#;
 
 fn text<'a>(value: &'a Json, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value}"))
@@ -70,6 +74,7 @@ async fn each_operation_of_the_native_api_refuses_an_admin_key_with_too_little_a
             let answer = client.send(client.request(method.clone(), path)).await;
             let is_of_operators = OF_OPERATORS.contains(&(method.as_str(), below));
             let needed = match method == Method::GET {
+                true if below == SECRET => "admin",
                 true if HIDDEN.contains(&below) => "operator",
                 true => "read-only",
                 false if is_of_operators => "operator",
@@ -252,4 +257,33 @@ async fn the_audit_log_is_bounded_and_has_submitted_runs_if_the_settings_say_so(
     let all = audit(&admin, "").await["data"].clone();
     let actions: Vec<&str> = all.as_array().expect("a list").iter().map(|it| text(it, "action")).collect();
     assert_eq!((actions, &all[0]["named"]), (vec!["POST /runs", "POST /admin-keys"], &json!({"made": run})));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_cannot_open_a_seal_with_a_workflow_of_its_own() {
+    let cluster = Cluster::start(&[("scheduler.secret_key", "the-secret-key-of-the-tests")], None).await;
+    let scheduler = cluster.scheduler().await;
+    let admin = scheduler.client();
+    let operator = admin.with_key(Some(text(&made(&admin, "operator", "operator").await, "key")));
+    let flow = |value: &str| {
+        let variable = format!("{{id: e, name: KEY, value_type: secret, value: '{value}'}}");
+        format!(
+            "kind: app\nversion: 0.6.0\napp: {{mode: workflow, name: x}}\nworkflow:\n  environment_variables: \
+             [{variable}]\n  {GRAPH}\n"
+        )
+    };
+    let plain = json!({"workflow": flow("hush-hush-hush")});
+    let run = operator.post("/api/v1/runs", &plain).await;
+    assert_eq!(run.status, 201, "{}", run.text);
+    let path = format!("/api/v1/runs/{}/snapshot", text(&run.body, "id"));
+    assert_eq!(operator.get(&path).await.status, 403);
+    let snapshot = admin.get(&path).await;
+    assert_eq!(snapshot.status, 200, "{}", snapshot.text);
+    let at = snapshot.text.find("sealed:v").expect("a seal in the snapshot");
+    let seal = snapshot.text[at..].split(['"', '\\']).next().expect("its end");
+    let stolen = json!({"workflow": flow(seal)});
+    let refused = operator.post("/api/v1/runs", &stolen).await;
+    assert!(refused.status == 403 && refused.text.contains("KEY"), "{} {}", refused.status, refused.text);
+    assert_eq!(admin.post("/api/v1/runs", &stolen).await.status, 201);
+    assert_eq!(operator.post("/api/v1/runs/import", &snapshot.body).await.status, 403);
 }

@@ -13,6 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
 use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{ADMIN_KEY, Cluster};
 use tidemill_tests::flow::Flow;
@@ -29,6 +30,11 @@ const KEY: (&str, &str) = ("scheduler.secret_key", "the-secret-key-of-the-tests"
 #[derive(Debug, Clone)]
 struct Got {
     id: String,
+    /// The headers `webhook-timestamp` and `webhook-signature`.
+    timestamp: String,
+    signature: String,
+    /// The body as it came.
+    text: String,
     body: Json,
     /// It was taken.
     is_taken: bool,
@@ -51,11 +57,13 @@ struct Receiving {
 async fn receive(State(hook): State<Receiving>, headers: HeaderMap, body: Bytes) -> StatusCode {
     let text = |name: &str| headers[name].to_str().expect("a text").to_string();
     assert!(text("webhook-signature").starts_with("v1,"), "{headers:?}");
-    let body: Json = serde_json::from_slice(&body).expect("a notice is JSON");
+    let bytes = String::from_utf8(body.to_vec()).expect("a notice is UTF-8");
+    let body: Json = serde_json::from_str(&bytes).expect("a notice is JSON");
     let is_taken = {
         let mut got = hook.got.lock().expect("not poisoned");
         let is_taken = got.len() >= hook.refused;
-        got.push(Got { id: text("webhook-id"), body, is_taken });
+        let (timestamp, signature) = (text("webhook-timestamp"), text("webhook-signature"));
+        got.push(Got { id: text("webhook-id"), timestamp, signature, text: bytes, body, is_taken });
         is_taken
     };
     if let (Some(hold), false) = (&hook.hold, is_taken) {
@@ -89,6 +97,17 @@ impl Hook {
     }
 }
 
+/// HMAC-SHA256 in base64, for a secret of at most a block.
+fn signed(secret: &[u8], message: &str) -> String {
+    let padded = |with: u8| {
+        let mut block = [with; 64];
+        block.iter_mut().zip(secret).for_each(|(byte, of_secret)| *byte ^= of_secret);
+        block
+    };
+    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(message).finalize();
+    STANDARD.encode(Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize())
+}
+
 async fn set(client: &Client, app: &str, body: Json) -> Json {
     let request = client.request(Method::PUT, &format!("/api/v1/apps/{app}/webhook"));
     let answer = client.send(request.json(&body)).await;
@@ -114,7 +133,8 @@ async fn a_receiver_that_fails_first_gets_each_notice_under_the_same_id() {
     let secret = text(&webhook, "secret").strip_prefix("whsec_").expect("a secret").to_string();
     assert_eq!(STANDARD.decode(&secret).map(|bytes| bytes.len()), Ok(32));
     let run = client.submit(&json!({"app": app, "user": "ann", "inputs": {}})).await;
-    assert_eq!(client.ended(&run).await["status"], "succeeded");
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "succeeded");
 
     let waiting = until("the first try to fail", LONG, async || {
         let shown = client.get(&format!("/api/v1/apps/{app}/webhook/deliveries")).await.body;
@@ -129,6 +149,13 @@ async fn a_receiver_that_fails_first_gets_each_notice_under_the_same_id() {
     let (kind, data) = (&taken.body["type"], &taken.body["data"]);
     assert_eq!((kind, &taken.body["id"]), (&json!("run.ended"), &json!(taken.id)));
     assert_eq!((&data["id"], &data["app"], &data["status"]), (&json!(run), &json!(app), &json!("succeeded")));
+    let expected = signed(
+        &STANDARD.decode(&secret).expect("base64"),
+        &format!("{}.{}.{}", taken.id, taken.timestamp, taken.text),
+    );
+    assert_eq!(taken.signature, format!("v1,{expected}"));
+    let [told, finished] = [&taken.body["timestamp"], &ended["finished_at"]].map(Json::as_f64);
+    assert!(told.zip(finished).is_some_and(|(told, at)| (told - at).abs() < 0.002), "{told:?} {finished:?}");
     assert!(data["outputs"].is_object() && data["inputs"].is_null() && data["user"] == "ann", "{data}");
     until("no notice to wait", LONG, async || {
         let shown = client.get(&format!("/api/v1/apps/{app}/webhook/deliveries")).await.body;
@@ -239,4 +266,45 @@ async fn a_notice_is_given_up_after_the_last_try_and_addresses_inside_are_refuse
     .await;
     assert!(text(&given_up["given_up"][0], "error").contains("loopback"), "{given_up}");
     assert_eq!((&given_up["waiting"], hook.all().len()), (&json!(0), 0));
+}
+
+/// Waits until the deliveries of an app fit.
+async fn deliveries(client: &Client, app: &str, what: &str, fits: impl Fn(&Json) -> bool) -> Json {
+    until(what, LONG, async || {
+        let shown = client.get(&format!("/api/v1/apps/{app}/webhook/deliveries")).await.body;
+        if fits(&shown) { Ok(shown) } else { Err(shown.to_string()) }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn above_the_limit_what_was_tried_is_given_up_and_a_removed_webhook_leaves_nothing_for_the_next_one() {
+    let settings =
+        [KEY, ("http.allow", "127.0.0.1"), ("scheduler.shards", "1"), ("webhooks.waiting_max", "1")];
+    let cluster = Cluster::start(&settings, None).await;
+    let (hook, scheduler) = (Hook::start(usize::MAX, None).await, cluster.scheduler().await);
+    let (_worker, client) = (cluster.worker().await, scheduler.client());
+    let (app, _) = client.register(&Flow::new("start -> end")).await;
+    set(&client, &app, json!({"url": hook.url})).await;
+    let body = json!({"app": app, "inputs": {}});
+    let old = client.submit(&body).await;
+    deliveries(&client, &app, "the old notice to be tried", |shown| shown["data"][0]["tries"] == 1).await;
+    let new = client.submit(&body).await;
+    let shown = deliveries(&client, &app, "the new notice to be tried", |shown| {
+        shown["data"][0]["run"] == new.as_str() && shown["data"][0]["tries"] == 1
+    })
+    .await;
+    let given_up = &shown["given_up"][0];
+    assert_eq!((&shown["waiting"], &given_up["run"]), (&json!(1), &json!(old)), "{shown}");
+    assert!(text(given_up, "error").contains("webhooks.waiting_max"), "{given_up}");
+
+    let removed = client.send(client.request(Method::DELETE, &format!("/api/v1/apps/{app}/webhook"))).await;
+    assert_eq!(removed.status, 204, "{}", removed.text);
+    let other = Hook::start(0, None).await;
+    set(&client, &app, json!({"url": other.url})).await;
+    let empty = json!({"waiting": 0, "data": [], "given_up": []});
+    deliveries(&client, &app, "nothing to be left", |shown| *shown == empty).await;
+    let last = client.submit(&body).await;
+    let taken = other.taken(1).await;
+    assert_eq!((other.all().len(), &taken[0].body["data"]["id"]), (1, &json!(last)));
 }

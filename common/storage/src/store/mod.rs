@@ -65,7 +65,7 @@ pub use trigger::{
     shard_of,
 };
 pub use uploads::{UploadCharge, UploadCharged};
-pub use webhooks::{Notice, NoticeTried, WaitingNotices, Webhooks};
+pub use webhooks::{Notice, NoticePlace, NoticeTried, NoticesAhead, WaitingNotices, Webhooks};
 
 use tidemill_wire::{VERSION, WireError};
 

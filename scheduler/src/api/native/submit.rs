@@ -1,19 +1,22 @@
 //! `POST /api/v1/runs`.
 
-use axum::Json as JsonBody;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
+use crate::api::admin::AdminCaller;
 use crate::api::auth::sha256_hex;
 use crate::api::durability;
 use crate::api::error::ApiError;
 use crate::api::native::apps;
 use crate::api::request::{Body, nothing_left, take_count, take_list, take_object, take_text};
+use crate::api::roles::Role;
 use crate::submit::host;
 use crate::submit::{Idempotency, Submission, SystemValues, USER_CHARS_MAX, WorkflowSource};
+use crate::workflows::Seals;
 
 /// The longest idempotency key, in characters.
 const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
@@ -21,9 +24,10 @@ const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 /// Submits a run. 201 when it is new, 200 when the same request under the same idempotency key created it before.
 ///
 /// # Errors
-/// The errors of [`crate::submit::SubmitError`], and 400 for an unreadable request.
-pub async fn submit(
+/// The errors of [`crate::submit::SubmitError`], 403 when a text with seals comes from a key that is not of an admin, and 400 for an unreadable request.
+pub(crate) async fn submit(
     State(state): State<ApiState>,
+    Extension(caller): Extension<AdminCaller>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
@@ -57,6 +61,7 @@ pub async fn submit(
         idempotency: idempotency(&headers, "admin", &body)?,
         root: take_text(&mut map, "root")?,
         is_of_operator: true,
+        seals: if caller.role == Role::Admin { Seals::Allowed } else { Seals::Refused },
         durability: durability::take(&mut map)?,
         ..Submission::of(workflow, sys, inputs)
     };

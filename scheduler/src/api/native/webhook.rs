@@ -52,7 +52,9 @@ pub async fn set(
         )));
     }
     // One that does not open is replaced.
-    let before = state.webhooks.webhook(&app).await?.and_then(Result::ok);
+    let stored = state.store.webhook(&app).await?;
+    let open = |text: &String| Webhook::open(&app, text, state.webhooks.key()).ok();
+    let before = stored.as_ref().and_then(open);
     let (secret, is_new) = match (given, &before) {
         (Some(given), _) if given != "new" => {
             if Webhook::secret_bytes(&given).is_none() {
@@ -65,12 +67,12 @@ pub async fn set(
         (Some(_), _) | (None, None) => (Webhook::new_secret(), true),
     };
     let now = state.store.time().await?;
-    let created_at = before.as_ref().map_or(now, |before| before.created_at);
+    let created_at = stored.as_deref().map_or(now, Webhook::created_in);
     let webhook = Webhook { url, secret, events, with_outputs, created_at, updated_at: now };
     let sealed = webhook.seal(&app, state.webhooks.key());
     let sealed = sealed.map_err(|error| ApiError::invalid_param(error.to_string()))?;
     state.store.put_webhook(&app, Some(&sealed)).await?;
-    state.submitter.webhooks.refresh().await?;
+    know(&state).await;
     tracing::info!(app, events = ?webhook.events, "webhook set");
     let mut answer = shown(&app, &webhook);
     if is_new {
@@ -90,14 +92,15 @@ pub async fn show(
     Ok(JsonBody(shown(&app, &find(&state, &app).await?)))
 }
 
-/// `DELETE /api/v1/apps/{id}/webhook`: removes the webhook of an app. Notices that wait are dropped.
+/// `DELETE /api/v1/apps/{id}/webhook`: removes the webhook of an app, with the notices that wait and those that were given up.
 ///
 /// # Errors
 /// 404 for an unknown app.
 pub async fn remove(State(state): State<ApiState>, IdInPath(app): IdInPath) -> Result<StatusCode, ApiError> {
     apps::find(&state, &app).await?;
     state.store.put_webhook(&app, None).await?;
-    state.submitter.webhooks.refresh().await?;
+    state.store.drop_notices(&app).await?;
+    know(&state).await;
     tracing::info!(app, "webhook removed");
     Ok(StatusCode::NO_CONTENT)
 }
@@ -123,11 +126,18 @@ pub async fn test(
     IdInPath(app): IdInPath,
 ) -> Result<JsonBody<Json>, ApiError> {
     let webhook = find(&state, &app).await?;
-    let answer = match state.webhooks.test(&app, &webhook, state.store.time().await?).await {
+    let answer = match state.webhooks.test(&app, &webhook).await? {
         Ok(status) => json!({"delivered": true, "status": status, "error": null}),
         Err(untaken) => json!({"delivered": false, "status": untaken.status, "error": untaken.error}),
     };
     Ok(JsonBody(answer))
+}
+
+/// Reads what was changed. The change stands if that fails, so its answer, which may have a new secret, is sent.
+async fn know(state: &ApiState) {
+    if let Err(error) = state.submitter.webhooks.refresh().await {
+        tracing::warn!(%error, "a change of a webhook is known here a few seconds later");
+    }
 }
 
 async fn find(state: &ApiState, app: &str) -> Result<Webhook, ApiError> {

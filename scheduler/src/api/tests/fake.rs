@@ -17,9 +17,9 @@ use tidemill_common::store::{
     CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule,
     Durability, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant,
     KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Notice,
-    NoticeTried, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand,
-    Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges, TriggerState, Unconfirmed,
-    UploadCharge, UploadCharged, WaitingCall, WaitingNotices, Webhooks, Written,
+    NoticePlace, NoticeTried, NoticesAhead, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal,
+    Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges,
+    TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall, WaitingNotices, Webhooks, Written,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -138,12 +138,28 @@ impl Webhooks for FakeStore {
     async fn webhooks(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.knowledge.0.webhooks().await
     }
-    async fn waiting_notices(
+    async fn webhooks_version(&self) -> Result<u64, StoreError> {
+        self.knowledge.0.webhooks_version().await
+    }
+    async fn places_with_notices(&self, shards: &[ShardId]) -> Result<Vec<NoticePlace>, StoreError> {
+        self.knowledge.0.places_with_notices(shards).await
+    }
+    async fn notices_ahead(&self, places: &[NoticePlace]) -> Result<Vec<NoticesAhead>, StoreError> {
+        self.knowledge.0.notices_ahead(places).await
+    }
+    async fn due_notices(
         &self,
-        shards: &[ShardId],
+        place: &NoticePlace,
+        now: Timestamp,
         most: usize,
-    ) -> Result<Vec<WaitingNotices>, StoreError> {
-        self.knowledge.0.waiting_notices(shards, most).await
+    ) -> Result<Vec<Notice>, StoreError> {
+        self.knowledge.0.due_notices(place, now, most).await
+    }
+    async fn latest_notices(&self, place: &NoticePlace, most: usize) -> Result<Vec<Notice>, StoreError> {
+        self.knowledge.0.latest_notices(place, most).await
+    }
+    async fn drop_notices(&self, app: &str) -> Result<(), StoreError> {
+        self.knowledge.0.drop_notices(app).await
     }
     async fn settle_notice(&self, notice: &Notice, tried: &NoticeTried) -> Result<bool, StoreError> {
         self.knowledge.0.settle_notice(notice, tried).await

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use tidemill_common::clock::Timestamp;
 use tidemill_common::config::Config;
 use tidemill_common::graph::GraphHash;
 use tidemill_common::store::{Notice, Runs, StoreError};
@@ -54,10 +53,10 @@ impl Bodies {
             self.outputs(&mut record).await?;
             data["outputs"] = Json::Object(std::mem::take(&mut record.outputs));
         }
-        let at = Timestamp::from_micros(i64::try_from(notice.commit).unwrap_or(0));
         let whole = |data: &Json| {
             let kind = format!("run.{}", notice.event);
-            json!({"type": kind, "id": notice.id(), "timestamp": at.seconds_f64(), "data": data}).to_string()
+            json!({"type": kind, "id": notice.id(), "timestamp": notice.at.seconds_f64(), "data": data})
+                .to_string()
         };
         let body = whole(&data);
         if body.len() <= self.config.webhooks.body_bytes_max || !with_outputs {

@@ -18,13 +18,19 @@ const READ_PAUSE: Duration = Duration::from_secs(5);
 pub(crate) struct KnownWebhooks {
     store: Arc<dyn Runs>,
     /// `None` before the first read.
-    events: Arc<RwLock<Option<HashMap<String, String>>>>,
+    read: Arc<RwLock<Option<Read>>>,
+}
+
+struct Read {
+    /// The version of the webhooks before they were read.
+    version: u64,
+    events: HashMap<String, String>,
 }
 
 impl KnownWebhooks {
     /// Creates it. No webhook is known yet.
     pub(crate) fn new(store: Arc<dyn Runs>) -> Self {
-        Self { store, events: Arc::default() }
+        Self { store, read: Arc::default() }
     }
 
     /// The events for which an app has a webhook, as of the last read.
@@ -35,22 +41,27 @@ impl KnownWebhooks {
         if self.known(|_| ()).is_none() {
             self.refresh().await?;
         }
-        let events = self.known(|events| events.get(app).filter(|events| !events.is_empty()).cloned());
+        let events = self.known(|read| read.events.get(app).filter(|events| !events.is_empty()).cloned());
         Ok(events.flatten())
     }
 
-    fn known<T>(&self, look: impl FnOnce(&HashMap<String, String>) -> T) -> Option<T> {
-        self.events.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(look)
+    fn known<T>(&self, look: impl FnOnce(&Read) -> T) -> Option<T> {
+        self.read.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(look)
     }
 
-    /// Reads them again.
+    /// Reads them again if one has changed.
     ///
     /// # Errors
     /// Errors of the store.
     pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
+        // Before the webhooks: what changes between the two is read the next time.
+        let version = self.store.webhooks_version().await?;
+        if self.known(|read| read.version) == Some(version) {
+            return Ok(());
+        }
         let all = self.store.webhooks().await?;
         let events = all.into_iter().map(|(app, text)| (app, Webhook::events_in(&text))).collect();
-        *self.events.write().unwrap_or_else(PoisonError::into_inner) = Some(events);
+        *self.read.write().unwrap_or_else(PoisonError::into_inner) = Some(Read { version, events });
         Ok(())
     }
 
@@ -64,6 +75,27 @@ impl KnownWebhooks {
                 _ = stop.changed() => {}
                 () = tokio::time::sleep(READ_PAUSE) => {}
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_common::clock::SystemClock;
+    use tidemill_common::store::memory::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_of_a_webhook_is_known_after_the_next_read() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let known = KnownWebhooks::new(store.clone());
+        assert_eq!(known.events_of("a").await.unwrap(), None, "the first question reads");
+        for events in ["paused", "ended"] {
+            let text = format!(r#"{{"events": ["{events}"]}}"#);
+            tidemill_common::store::Webhooks::put_webhook(&*store, "a", Some(&text)).await.unwrap();
+            known.refresh().await.unwrap();
+            assert_eq!(known.events_of("a").await.unwrap().as_deref(), Some(events));
         }
     }
 }

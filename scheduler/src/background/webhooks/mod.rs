@@ -4,16 +4,17 @@
 //! again and again with growing pauses, until the receiver takes it or it is given up. The script that stores the result
 //! removes the notice, so none is lost; a process that dies in between sends it again, under the same id.
 //!
-//! Notices of one app wait for those of no other: each app of a shard is served by a task of its own.
+//! Each app of a shard is served by a task of its own, and an app has a share of what a process sends at the same time.
 
 mod body;
 mod known;
+mod look;
 mod pause;
 mod send;
 mod setting;
+mod shown;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -21,33 +22,21 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
-use tidemill_common::ids::ShardId;
-use tidemill_common::store::{Notice, NoticeTried, Runs, StoreError, WaitingNotices};
+use tidemill_common::store::{Notice, NoticePlace, NoticeTried, Runs, StoreError};
 use tokio::sync::Notify;
-use tokio::sync::watch::Receiver;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 pub(crate) use known::KnownWebhooks;
 pub(crate) use send::{Sender, Untaken};
 pub(crate) use setting::{OUTPUTS, Webhook, WebhookError};
 
 use crate::metrics;
-use crate::shards::lease::Lease;
 use crate::workflows::Workflows;
 use body::{Bodies, BodyError};
 
-/// The pause between two looks when nothing was announced. Only the owner of a shard orders notices, so a look is needed when
-/// a shard was taken over.
-const POLL_PAUSE: Duration = Duration::from_secs(30);
-/// The pause after a failure of the store, and after newly taken shards were not yet looked at.
-const SHORT_PAUSE: Duration = Duration::from_secs(1);
-/// The shortest pause between two looks.
-const GATHER: Duration = Duration::from_millis(50);
-/// Notices of an app that one look reads of each shard.
+/// Notices of an app that are read at once of each shard.
 const PIECE: usize = 50;
-/// Notices of an app that are sent at the same time, from each shard.
-const OF_APP_AT_ONCE: usize = 4;
+/// How much the clock of the process that ordered a notice may differ from that of Redis.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
 /// Sends notices.
 #[derive(Clone)]
@@ -59,26 +48,6 @@ pub(crate) struct Notifier {
     bodies: Arc<Bodies>,
     /// Notified when a commit has ordered a notice.
     noticed: Arc<Notify>,
-}
-
-/// The apps that are being served.
-#[derive(Default)]
-struct Tasks {
-    tasks: JoinSet<()>,
-    served: HashMap<tokio::task::Id, (ShardId, String)>,
-}
-
-impl Tasks {
-    fn serves(&self, shard: ShardId, app: &str) -> bool {
-        self.served.values().any(|(served, of)| *served == shard && of == app)
-    }
-
-    async fn ended(&mut self) -> Option<()> {
-        let ended = self.tasks.join_next_with_id().await?;
-        let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
-        self.served.remove(&id);
-        Some(())
-    }
 }
 
 impl Notifier {
@@ -119,92 +88,62 @@ impl Notifier {
     /// Sends a test to a webhook.
     ///
     /// # Errors
-    /// The receiver did not take it.
-    pub(crate) async fn test(&self, app: &str, to: &Webhook, now: Timestamp) -> Result<u16, Untaken> {
+    /// The store failed. The inner error: the receiver did not take it.
+    pub(crate) async fn test(&self, app: &str, to: &Webhook) -> Result<Result<u16, Untaken>, StoreError> {
+        let Some(permit) = self.sender.permit_soon(app).await else {
+            return Ok(Err(Untaken::because("other notices are being sent to it right now; try again")));
+        };
+        let now = self.store.time().await?;
         let id = format!("test-{}", uuid::Uuid::new_v4());
         let body =
             json!({"type": "webhook.test", "id": id, "timestamp": now.seconds_f64(), "data": {"app": app}});
-        self.sender.send(to, &id, &body.to_string(), now.seconds()).await
+        Ok(self.sender.send(&permit, to, &id, &body.to_string(), now.seconds()).await)
     }
 
-    /// Serves the shards that this process owns, until `stop` is set. What is being sent then is sent again by the next owner.
-    pub(crate) async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
-        let (mut tasks, mut looked_at) = (Tasks::default(), Vec::new());
-        while !*stop.borrow() {
-            let shards = lease.shards();
-            let pause = match self.begin_waiting(&shards, &mut tasks).await {
-                Ok(pause) => pause,
-                Err(error) => {
-                    tracing::warn!(%error, "notices for webhooks cannot be sent yet");
-                    SHORT_PAUSE
-                }
-            };
-            looked_at.clone_from(&shards);
-            // What many commits order within this time is read in one look.
-            tokio::time::sleep(GATHER).await;
-            let wake = Instant::now() + pause;
-            loop {
-                // Another process may have left notices on a shard that was taken over.
-                let next = wake.min(Instant::now() + SHORT_PAUSE);
-                tokio::select! {
-                    _ = stop.changed() => break,
-                    () = self.noticed.notified() => break,
-                    Some(()) = tasks.ended() => break,
-                    () = tokio::time::sleep_until(next) => {
-                        if Instant::now() >= wake || lease.shards() != looked_at {
-                            break;
-                        }
-                    }
-                }
+    /// Sends notices of a place that are due. `surplus` notices are too many. Returns false when the place has to
+    /// rest: the store failed, or it has no notice that can be read.
+    async fn serve(self, place: NoticePlace, surplus: u64, now: Timestamp) -> bool {
+        match self.serve_some(&place, surplus, now).await {
+            Ok(has_some) => has_some,
+            Err(error) => {
+                tracing::warn!(%error, app = place.app, "notices for a webhook are tried again");
+                false
             }
         }
     }
 
-    /// Begins to serve the apps whose notices are due. Returns the pause until the next one is.
-    async fn begin_waiting(&self, shards: &[ShardId], tasks: &mut Tasks) -> Result<Duration, StoreError> {
-        if shards.is_empty() {
-            return Ok(POLL_PAUSE);
-        }
-        let found = self.store.waiting_notices(shards, PIECE).await?;
-        let waiting: u64 = found.iter().map(|of_app| of_app.count).sum();
-        ::metrics::gauge!(metrics::NOTICES_WAITING.name).set(waiting as f64);
-        if found.is_empty() {
-            return Ok(POLL_PAUSE);
-        }
-        let now = self.store.time().await?;
-        let mut next = POLL_PAUSE;
-        for of_app in found {
-            if tasks.serves(of_app.shard, &of_app.app) {
-                continue;
+    async fn serve_some(
+        &self,
+        place: &NoticePlace,
+        surplus: u64,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let (mut left, mut has_some) = (usize::try_from(surplus).unwrap_or(usize::MAX), false);
+        while left > 0 {
+            let latest = self.store.latest_notices(place, left.min(PIECE)).await?;
+            if latest.is_empty() {
+                break;
             }
-            let surplus = of_app.count.saturating_sub(self.config.webhooks.waiting_max);
-            let surplus = usize::try_from(surplus).unwrap_or(PIECE);
-            let later = of_app.first.iter().skip(surplus).find(|notice| notice.due > now);
-            next = later.map_or(next, |notice| next.min(between(now, notice.due)));
-            let place = (of_app.shard, of_app.app.clone());
-            let is_due =
-                |(at, notice): (usize, Notice)| (at < surplus || notice.due <= now).then_some((at, notice));
-            let due: Vec<(usize, Notice)> = of_app.first.into_iter().enumerate().filter_map(is_due).collect();
-            if !due.is_empty() {
-                let serving = self.clone().serve(due, surplus);
-                tasks.served.insert(tasks.tasks.spawn(serving).id(), place);
+            left -= latest.len();
+            has_some = true;
+            for notice in &latest {
+                self.drop_surplus(notice).await?;
             }
         }
-        Ok(next)
-    }
-
-    /// Sends notices of one app. The first `surplus` of them are too many.
-    async fn serve(self, due: Vec<(usize, Notice)>, surplus: usize) {
-        let this = &self;
-        let all = stream::iter(due).for_each_concurrent(OF_APP_AT_ONCE, |(at, notice)| async move {
-            let done =
-                if at < surplus { this.drop_surplus(&notice).await } else { this.deliver(&notice).await };
-            if let Err(error) = done {
-                tracing::warn!(%error, app = notice.app, "a notice for a webhook is tried again");
-                tokio::time::sleep(SHORT_PAUSE).await;
+        let due = self.store.due_notices(place, now, PIECE).await?;
+        has_some |= !due.is_empty();
+        let failed = OnceLock::<StoreError>::new();
+        let noted = &failed;
+        let all = stream::iter(due).for_each_concurrent(send::OF_APP_AT_ONCE, |notice| async move {
+            // What cannot be stored would be sent again and again.
+            if noted.get().is_none()
+                && let Err(error) = self.deliver(&notice).await
+            {
+                let _ = noted.set(error);
             }
         });
         all.await;
+        failed.into_inner().map_or(Ok(has_some), Err)
     }
 
     async fn drop_surplus(&self, notice: &Notice) -> Result<(), StoreError> {
@@ -216,13 +155,16 @@ impl Notifier {
 
     /// Tries to send a notice once, and stores the result.
     async fn deliver(&self, notice: &Notice) -> Result<(), StoreError> {
-        let now = self.store.time().await?;
+        // First, so that the webhook is that of the moment, and the time that is signed too.
+        let permit = self.sender.permit(&notice.app).await;
         let webhook = match self.webhook(&notice.app).await? {
             Some(Ok(webhook)) => webhook,
             Some(Err(error)) => return self.failed(notice, &Untaken::because(error.to_string())).await,
             None => return self.settle(notice, &NoticeTried::Done).await,
         };
-        if !webhook.events.contains(&notice.event.as_str()) {
+        // What is about a time before the webhook was set was for another one, which was removed.
+        let is_of_another = notice.at.plus(CLOCKS_DIFFER) < webhook.created_at;
+        if is_of_another || !webhook.events.contains(&notice.event.as_str()) {
             return self.settle(notice, &NoticeTried::Done).await;
         }
         let body = match self.bodies.of(notice, webhook.with_outputs).await {
@@ -232,7 +174,8 @@ impl Notifier {
             Err(BodyError::Store(error)) => return Err(error),
             Err(error) => return self.failed(notice, &Untaken::because(error.to_string())).await,
         };
-        match self.sender.send(&webhook, &notice.id(), &body, now.seconds()).await {
+        let now = self.store.time().await?.seconds();
+        match self.sender.send(&permit, &webhook, &notice.id(), &body, now).await {
             Ok(_) => {
                 ::metrics::counter!(metrics::NOTICES_SENT.name).increment(1);
                 self.settle(notice, &NoticeTried::Done).await
@@ -267,60 +210,9 @@ impl Notifier {
     async fn settle(&self, notice: &Notice, tried: &NoticeTried) -> Result<(), StoreError> {
         self.store.settle_notice(notice, tried).await.map(|_| ())
     }
-
-    /// The notices of an app as the API shows them: those that wait, and those that were given up.
-    ///
-    /// # Errors
-    /// Errors of the store.
-    pub(crate) async fn shown(&self, app: &str, most: usize) -> Result<Json, StoreError> {
-        let (waiting, given_up) = self.store.notices_of(app, most).await?;
-        let count: u64 = waiting.iter().map(|of_shard| of_shard.count).sum();
-        Ok(json!({
-            "waiting": count,
-            "data": in_order(waiting, most),
-            "given_up": latest(&given_up, most),
-        }))
-    }
-}
-
-fn between(now: Timestamp, later: Timestamp) -> Duration {
-    Duration::from_micros(later.micros().saturating_sub(now.micros()).max(0).unsigned_abs())
 }
 
 fn tries_of(record: Option<&str>) -> u32 {
     let record: Json = record.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     record["tries"].as_u64().and_then(|tries| tries.try_into().ok()).unwrap_or(0)
-}
-
-/// The notices that wait, the next one first.
-fn in_order(waiting: Vec<WaitingNotices>, most: usize) -> Vec<Json> {
-    let mut all: Vec<Notice> = waiting.into_iter().flat_map(|of_shard| of_shard.first).collect();
-    all.sort_by_key(|notice| (notice.due, notice.id()));
-    all.truncate(most);
-    let shown = |notice: &Notice| {
-        let record: Option<Json> = notice.record.as_deref().and_then(|text| serde_json::from_str(text).ok());
-        let failed = record.as_ref().map(shown_record).unwrap_or_default();
-        json!({
-            "id": notice.id(), "event": notice.event, "run": notice.run.to_string(),
-            "next_at": notice.due.seconds_f64(), "tries": failed["tries"].as_u64().unwrap_or(0),
-            "error": failed["error"], "status": failed["status"], "last_at": failed["last_at"],
-        })
-    };
-    all.iter().map(shown).collect()
-}
-
-/// The records of those that were given up, the newest first.
-fn latest(texts: &[String], most: usize) -> Vec<Json> {
-    let mut records: Vec<Json> = texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
-    records.sort_by_key(|record| std::cmp::Reverse(record["at"].as_i64()));
-    records.truncate(most);
-    records.iter().map(shown_record).collect()
-}
-
-fn shown_record(record: &Json) -> Json {
-    let at = record["at"].as_i64().map(|at| Timestamp::from_millis(at).seconds_f64());
-    json!({
-        "id": record["id"], "event": record["event"], "run": record["run"], "tries": record["tries"],
-        "error": record["error"], "status": record["status"], "last_at": at,
-    })
 }

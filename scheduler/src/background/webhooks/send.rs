@@ -1,6 +1,8 @@
 //! Sends a notice to the webhook of an app, signed as in the Standard Webhooks specification. The client's guard checks the
 //! address, and redirects are not followed.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -8,14 +10,16 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use tidemill_common::config::{Config, HttpConfig};
-use tidemill_common::http::{Answer, Http};
-use tokio::sync::{OnceCell, Semaphore};
+use tidemill_common::http::{Answer, CallError, Http};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 use super::setting::Webhook;
 use crate::runs::forms::hmac_sha256;
 
 /// Most notices that a process sends at the same time.
 const AT_ONCE: usize = 128;
+/// Most of them for one app, so that a receiver that does not answer leaves places for others.
+pub(super) const OF_APP_AT_ONCE: usize = 4;
 /// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// The longest time for them.
@@ -47,9 +51,17 @@ impl Untaken {
 /// Sends notices. The client is built for the first one.
 pub(crate) struct Sender {
     http: HttpConfig,
-    client: OnceCell<Result<Http, String>>,
+    client: OnceCell<Http>,
     timeout: Duration,
-    at_once: Semaphore,
+    at_once: Arc<Semaphore>,
+    /// The places of each app that sends or waits.
+    of_apps: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+/// The permit to send a notice. It was waited for, so what is sent has to be made after it.
+pub(super) struct Permit {
+    _of_app: Option<OwnedSemaphorePermit>,
+    _shared: Option<OwnedSemaphorePermit>,
 }
 
 impl Sender {
@@ -58,13 +70,43 @@ impl Sender {
             http: config.http.clone(),
             client: OnceCell::new(),
             timeout: Duration::from_millis(config.webhooks.timeout_ms),
-            at_once: Semaphore::new(AT_ONCE),
+            at_once: Arc::new(Semaphore::new(AT_ONCE)),
+            of_apps: Mutex::default(),
         }
     }
 
+    /// Waits until a notice of this app may be sent. An app that waits for itself holds up no other one.
+    pub(super) async fn permit(&self, app: &str) -> Permit {
+        // They are never closed.
+        let of_app = self.of_app(app).acquire_owned().await.ok();
+        Permit { _of_app: of_app, _shared: self.at_once.clone().acquire_owned().await.ok() }
+    }
+
+    /// Like [`Self::permit`]; `None` when that takes longer than an answer may.
+    pub(super) async fn permit_soon(&self, app: &str) -> Option<Permit> {
+        tokio::time::timeout(self.timeout, self.permit(app)).await.ok()
+    }
+
+    fn of_app(&self, app: &str) -> Arc<Semaphore> {
+        let mut of_apps = self.of_apps.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = of_apps.get(app).and_then(Weak::upgrade) {
+            return known;
+        }
+        of_apps.retain(|_, places| places.strong_count() > 0);
+        let places = Arc::new(Semaphore::new(OF_APP_AT_ONCE));
+        of_apps.insert(app.into(), Arc::downgrade(&places));
+        places
+    }
+
     /// Sends a body. `now` is a Unix time in seconds. Returns the status of the answer if the receiver has taken it.
-    pub(crate) async fn send(&self, to: &Webhook, id: &str, body: &str, now: i64) -> Result<u16, Untaken> {
-        let Ok(_permit) = self.at_once.acquire().await else { return Err(Untaken::because("it stops")) };
+    pub(super) async fn send(
+        &self,
+        _permit: &Permit,
+        to: &Webhook,
+        id: &str,
+        body: &str,
+        now: i64,
+    ) -> Result<u16, Untaken> {
         let client = self.client().await.map_err(Untaken::because)?;
         let headers = headers(to, id, body, now).ok_or_else(|| Untaken::because("its secret is invalid"))?;
         let body = Bytes::copy_from_slice(body.as_bytes());
@@ -76,7 +118,7 @@ impl Sender {
                 let _ = tokio::time::timeout(REST, read_rest(answer)).await;
                 taken
             }
-            Ok(Err(error)) => Err(Untaken::because(error.to_string())),
+            Ok(Err(error)) => Err(Untaken::because(text_of(&error))),
             Err(_) => {
                 let ms = self.timeout.as_millis();
                 Err(Untaken::because(format!("it did not answer within {ms} ms (webhooks.timeout_ms)")))
@@ -93,7 +135,19 @@ impl Sender {
                 Err(error) => Err(error.to_string()),
             }
         };
-        self.client.get_or_init(build).await.as_ref().map_err(Clone::clone)
+        // A failure is not kept: the next notice tries again.
+        self.client.get_or_try_init(build).await
+    }
+}
+
+/// A refusal of the guard without the host and the address that it found: readers of deliveries need not know the network.
+fn text_of(error: &CallError) -> String {
+    match error {
+        CallError::Blocked(blocked) => format!(
+            "its server is at {}; http.allow names what the guard lets through (http.guard)",
+            blocked.class
+        ),
+        error => error.to_string(),
     }
 }
 
@@ -148,6 +202,20 @@ mod tests {
         let body = r#"{"test": 2432232314}"#;
         let signed = signature(&secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
         assert_eq!(signed, "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_app_whose_receiver_does_not_answer_leaves_places_for_others() {
+        let sender = Sender::new(&Config::default());
+        let mut held = Vec::new();
+        for _ in 0..OF_APP_AT_ONCE {
+            held.push(sender.permit("slow").await);
+        }
+        assert!(sender.permit_soon("slow").await.is_none());
+        assert!(sender.permit_soon("other").await.is_some());
+        assert_eq!(sender.at_once.available_permits(), AT_ONCE - OF_APP_AT_ONCE);
+        held.clear();
+        assert!(sender.permit_soon("slow").await.is_some());
     }
 
     #[test]

@@ -92,6 +92,12 @@ impl Webhook {
         })
     }
 
+    /// When a stored webhook was first set. It can be read without the key.
+    pub(crate) fn created_in(text: &str) -> Timestamp {
+        let kept: Json = serde_json::from_str(text).unwrap_or_default();
+        Timestamp::from_millis(kept["created_at"].as_i64().unwrap_or(0))
+    }
+
     /// The events of a stored webhook, as the field of a run has them.
     pub(crate) fn events_in(text: &str) -> String {
         events_of(&serde_json::from_str(text).unwrap_or_default()).join(" ")
@@ -128,6 +134,7 @@ mod tests {
         assert!(!text.contains("hush") && !text.contains(&webhook.secret), "{text}");
         assert!(Webhook::open("one", &text, Some(&key)).is_ok_and(|read| read == webhook));
         assert_eq!(Webhook::events_in(&text), "ended paused");
+        assert_eq!(Webhook::created_in(&text), webhook.created_at);
         assert_eq!(Webhook::open("other", &text, Some(&key)).err(), Some(WebhookError::WrongKey));
         let other = SealingKey::from_passphrase("another passphrase");
         assert_eq!(Webhook::open("one", &text, Some(&other)).err(), Some(WebhookError::WrongKey));

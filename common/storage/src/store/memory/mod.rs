@@ -87,6 +87,8 @@ struct Namespace {
     audit: audit::Entries,
     /// The webhook of each app.
     webhooks: BTreeMap<String, String>,
+    /// Grows with each change of one.
+    webhooks_version: u64,
     budgets: BTreeMap<String, String>,
     triggers: BTreeMap<String, triggers::StoredTrigger>,
     reserved: BTreeMap<String, Reservation>,

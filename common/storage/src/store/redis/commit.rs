@@ -268,9 +268,8 @@ impl RedisOwner {
         if let Some(notice) = &write.notice {
             let (app, due) = (notice.app.as_str(), keys.notices(shard, &notice.app, "due"));
             request.command("SADD", 2).word(keys.noticed(shard)).word(app);
-            // The number of a commit is at least the server's time in µs when the shard was claimed, and no later time.
-            request.command("ZADD", 3).word(due).word(number / 1000);
-            request.word(crate::store::webhooks::member(run, number, notice.event));
+            request.command("ZADD", 3).word(due).word(notice.at.millis());
+            request.word(crate::store::webhooks::member(run, number, notice.at, notice.event));
         }
         if let Some(at) = write.ended_at {
             request.command("ZADD", 3).word(keys.ended(shard)).word(at.micros()).word(run);

@@ -22,6 +22,7 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::Document;
+use super::document::DocumentVariable;
 use tidemill_base::hidden::Hidden;
 use tidemill_base::value::SegmentType;
 
@@ -250,6 +251,15 @@ impl Document {
             }
             key.seal(name, value).map(Some)
         })
+    }
+
+    /// The name of the first secret whose value is sealed already.
+    pub fn first_sealed(&self) -> Option<&str> {
+        let is_sealed = |variable: &&DocumentVariable| {
+            let value = variable.value.value.as_str();
+            variable.value.ty == SegmentType::Secret && value.is_some_and(is_sealed)
+        };
+        self.environment.iter().find(is_sealed).map(|variable| &*variable.name)
     }
 
     /// Opens every sealed secret.

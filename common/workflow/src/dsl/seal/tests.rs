@@ -95,6 +95,14 @@ fn seals_are_known_by_their_form_also_those_of_later_versions() {
 }
 
 #[test]
+fn the_first_secret_that_came_sealed_is_named() {
+    let mut document = with_secret();
+    assert_eq!(document.first_sealed(), None);
+    document.seal(Some(&SealingKey::from_passphrase("a"))).unwrap();
+    assert_eq!(document.first_sealed(), Some("TOKEN"));
+}
+
+#[test]
 fn a_seal_of_a_later_version_is_no_secret_in_clear() {
     let mut document = with_secret();
     document.environment[0].value.value = Json::String("sealed:v3:AAAA".into());
