@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_next_page_begins_after_the_last_run_also_among_runs_of_the_same_time() {
-        let run = |n: u128| RunId::new(1, n, ShardId(0));
+        let run = |n: u128| RunId::new(1, n << 20, ShardId(0));
         let at = |micros: i64, run: Option<RunId>| Place { created_at: Timestamp::from_micros(micros), run };
         let last = at(50, Some(run(5)));
         assert_eq!(Place::read(&last.to_string()), Some(last));

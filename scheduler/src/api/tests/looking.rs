@@ -59,8 +59,31 @@ async fn inner_runs_push_no_run_of_an_app_out_of_its_logs_and_lists() {
         1,
         "they are in no list of the app"
     );
-    let listed = server.get(ADMIN, "/api/v1/runs?limit=1").await.json();
+    // A request looks at five times `logs_scanned_max` runs of no app at most; the next one goes on.
+    let first = server.get(ADMIN, "/api/v1/runs?limit=1").await.json();
+    assert_eq!((&first["data"], &first["scanned"]), (&json!([]), &json!(50)), "{first}");
+    let next = first["next"].as_str().unwrap();
+    let listed = server.get(ADMIN, &format!("/api/v1/runs?limit=1&before={next}")).await.json();
     assert_eq!(listed["data"][0]["id"], run.as_str());
+}
+
+#[tokio::test]
+async fn runs_are_listed_newest_first_and_page_by_page() {
+    let (server, _) = server(config());
+    let (app, _) = server.app().await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(json!(server.run(&app).await.to_string()));
+    }
+    let page = async |path: &str| server.get(ADMIN, path).await.json();
+    let first = page("/api/v1/runs?limit=2").await;
+    let listed = |page: &Json| {
+        page["data"].as_array().unwrap().iter().map(|run| run["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&first), [ids[2].clone(), ids[1].clone()]);
+    let next = first["next"].as_str().unwrap();
+    let second = page(&format!("/api/v1/runs?limit=2&before={next}")).await;
+    assert_eq!((listed(&second), &second["next"]), (vec![ids[0].clone()], &Json::Null));
 }
 
 /// Publishes a version of an app; returns its hash and its warnings.
