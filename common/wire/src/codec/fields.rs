@@ -345,7 +345,7 @@ mod tests {
             (r#""text""#, "a test cannot be read: its body is not an object"),
             (r#"{"a": 1} {}"#, "a test cannot be read: trailing characters at line 1 column 10"),
             (r#"{"a": tru}"#, "a test cannot be read: expected ident at line 1 column 10"),
-            (r#"{"v": 9}"#, "a test is of version 9, this process reads up to 4; upgrade it"),
+            (r#"{"v": 9}"#, "a test is of version 9, this process reads up to 5; upgrade it"),
         ] {
             let refused = read_each("a test", text, &mut Names::default());
             assert_eq!(refused.unwrap_err().to_string(), reason);
@@ -357,7 +357,7 @@ mod tests {
         for (text, reason) in [
             ("", "a test cannot be read: EOF while parsing a value at line 1 column 0"),
             ("[]", "a test cannot be read: its body is not an object"),
-            (r#"{"v": 9}"#, "a test is of version 9, this process reads up to 4; upgrade it"),
+            (r#"{"v": 9}"#, "a test is of version 9, this process reads up to 5; upgrade it"),
         ] {
             assert_eq!(Fields::read("a test", text).unwrap_err().to_string(), reason);
         }

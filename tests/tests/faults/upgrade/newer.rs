@@ -105,7 +105,7 @@ async fn a_job_of_a_newer_version_waits_for_a_newer_worker() {
     let entries: Vec<(String, Vec<String>)> = cluster.redis.ask(&["XRANGE", jobs, "-", "+"]).await;
     let (id, fields) = &entries[0];
     // The same entry, as a newer scheduler would have written it.
-    let newer = fields[3].replacen('{', "{\"v\":5,", 1);
+    let newer = fields[3].replacen('{', "{\"v\":6,", 1);
     cluster.redis.cli(&["DEL", jobs]);
     cluster.redis.cli(&["XADD", jobs, id, "run", &run, "job", &newer]);
 
