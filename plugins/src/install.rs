@@ -42,7 +42,7 @@ pub enum InstallError {
     Broken { id: String, problem: String },
     /// It requires something from a place that it chooses itself.
     #[error(
-        "{id} requires {text:?}, which is {reason}; only names with versions are installed, because other lines run or fetch what nobody has looked at"
+        "{id} requires {text:?}, which is {reason}; only names with versions are installed, because other lines run or download code that was not checked"
     )]
     Requirement { id: String, text: String, reason: &'static str },
     /// No interpreter fits.

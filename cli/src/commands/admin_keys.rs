@@ -75,11 +75,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
                 json::whole(&made, console)?;
             } else {
                 console.text(render_added(&made))?;
-                let old = match overlap {
-                    0 => "is revoked".to_string(),
-                    seconds => format!("is valid for another {}", text::duration(*seconds as f64)),
-                };
-                console.note(format_args!("admin key {id} {old}"));
+                console.note(format_args!("admin key {id} {}", super::keys::after_rotation(*overlap)));
             }
         }
         Verb::Rm { id, common } => {

@@ -96,11 +96,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
                 json::whole(&made, console)?;
             } else {
                 console.text(render_added(&made))?;
-                let old = match overlap {
-                    0 => "is revoked".to_string(),
-                    seconds => format!("is valid for another {}", text::duration(*seconds as f64)),
-                };
-                console.note(format_args!("key {id} {old}"));
+                console.note(format_args!("key {id} {}", after_rotation(*overlap)));
             }
         }
         Verb::Rm { id, common } => {
@@ -115,6 +111,14 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
         }
     }
     Ok(Exit::Succeeded)
+}
+
+/// The state of a rotated key that stays valid for so many seconds.
+pub(super) fn after_rotation(overlap: u64) -> String {
+    match overlap {
+        0 => "is revoked".to_string(),
+        seconds => format!("is valid for another {}", text::duration(seconds as f64)),
+    }
 }
 
 /// A time such as 90m, 24h or 7d, in seconds.

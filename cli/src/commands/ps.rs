@@ -85,12 +85,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
 
 /// A time for the scheduler: `30m`, `12h` and `7d` are counted back from now, in seconds; the scheduler reads the rest.
 fn moment(text: &str, now: f64) -> String {
-    let seconds =
-        [("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)].into_iter().find_map(|(unit, seconds)| {
-            let count: u32 = text.strip_suffix(unit)?.parse().ok()?;
-            Some(f64::from(count) * seconds)
-        });
-    seconds.map_or_else(|| text.to_owned(), |seconds| (now - seconds).to_string())
+    super::keys::seconds(text).map_or_else(|_| text.to_owned(), |seconds| (now - seconds as f64).to_string())
 }
 
 fn render(runs: &[Json], now: f64) -> String {

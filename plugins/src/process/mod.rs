@@ -93,7 +93,7 @@ impl Process {
         };
         match seen {
             Stage::Ended { reason, .. } => {
-                // No session has begun, so this text belongs to nobody but the plugin.
+                // No session has begun, so this text is the plugin's own, and of no session.
                 let text = complaints.await.unwrap_or_default();
                 let text = text.trim();
                 Err(failed(if text.is_empty() { reason } else { format!("{reason}\n{text}") }))

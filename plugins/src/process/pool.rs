@@ -122,7 +122,7 @@ impl Plugins {
         session.map(|session| session.holding(place)).ok_or_else(ended)
     }
 
-    /// Finds a place for a session. Nothing here waits: a plugin that does not read holds up nobody else.
+    /// Finds a place for a session. Nothing here waits, so a plugin that does not read delays no other session.
     fn place(
         &self,
         runner: &Runner,

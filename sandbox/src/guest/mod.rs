@@ -156,7 +156,7 @@ fn readable(interpreter: &Interpreter, (sandbox_uid, sandbox_gid): (u32, u32)) -
     discover::readable(interpreter, &config)
 }
 
-/// Removes a folder of a guest, also if the guest has made folders in it that nobody may read.
+/// Removes a folder of a guest, also if the guest has made folders in it without the right to read them.
 pub fn remove(folder: &Path) {
     crate::environment::install::remove(folder);
 }
