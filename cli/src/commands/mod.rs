@@ -44,7 +44,7 @@ mod webhook;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::console::Console;
 use crate::error::{Error, Exit};
@@ -217,28 +217,38 @@ fn conclude(outcome: Result<Exit, Error>, console: &mut Console) -> Exit {
     }
 }
 
-/// Ctrl-C and the termination signal. Can be awaited several times.
+/// Ctrl-C and the termination signal. Can be awaited several times; a signal that comes between two waits is kept for
+/// the next one, so both are watched from the beginning.
 struct Interrupts {
-    terminate: Option<tokio::signal::unix::Signal>,
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
 }
 
 impl Interrupts {
+    /// A signal that cannot be watched ends the command at once, as it does by default.
     fn new() -> Self {
-        // If the signal cannot be watched, only Ctrl-C works.
-        Self { terminate: signal(SignalKind::terminate()).ok() }
-    }
-    async fn next(&mut self) {
-        let terminated = async {
-            match &mut self.terminate {
-                Some(terminate) => terminate.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminated => {}
+        Self {
+            interrupt: signal(SignalKind::interrupt()).ok(),
+            terminate: signal(SignalKind::terminate()).ok(),
         }
     }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            () = received(self.interrupt.as_mut()) => {}
+            () = received(self.terminate.as_mut()) => {}
+        }
+    }
+}
+
+async fn received(signal: Option<&mut Signal>) {
+    // The stream of a watched signal has no end.
+    if let Some(signal) = signal
+        && signal.recv().await.is_some()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 #[cfg(test)]
