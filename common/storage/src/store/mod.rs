@@ -73,7 +73,7 @@ use tidemill_wire::{VERSION, WireError};
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// Redis cannot be reached or did not answer in time. The request may or may not have been executed.
-    #[error("Redis at {address} does not answer while {doing}: {reason}")]
+    #[error("Redis at {address} did not serve a request while {doing}: {reason}")]
     Unreachable {
         address: String,
         /// The attempted operation.
