@@ -157,7 +157,11 @@ impl Submitter {
     }
 
     /// Takes the place of a run of an app with limits. A sub-workflow run is a part of its caller.
-    async fn place_for(&self, submission: &Submission, run: RunId) -> Result<Option<TakenPlace>, SubmitError> {
+    async fn place_for(
+        &self,
+        submission: &Submission,
+        run: RunId,
+    ) -> Result<Option<TakenPlace>, SubmitError> {
         match &submission.workflow {
             WorkflowSource::App(app) if submission.called.is_none() => {
                 self.limiter.take(&app.id, submission.key.as_deref(), run).await

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use super::{Broken, Outcome, Subject, holds, same};
 use tidemill_common::ids::{RunId, ShardId};
-use tidemill_common::store::{
-    LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace,
-};
+use tidemill_common::store::{LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace};
 
 const MAX: LimitsMax = LimitsMax { app: 3, key: 2 };
 

@@ -79,7 +79,9 @@ pub(crate) async fn submit(
     let done = state.submitter.submit(submission).await?;
     if let Some(wait) = wait {
         // The run exists, so an error must not hide it.
-        return waited(&state, done.run, wait).await.map_err(|error| error.with(RUN_ID, done.run.to_string().into()));
+        return waited(&state, done.run, wait)
+            .await
+            .map_err(|error| error.with(RUN_ID, done.run.to_string().into()));
     }
     let status = if done.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = json!({
@@ -100,7 +102,8 @@ fn wait(state: &ApiState, params: &Params) -> Result<Option<Duration>, ApiError>
     match text.parse::<u64>() {
         Ok(seconds) if seconds <= max => Ok(Some(Duration::from_secs(seconds))),
         Ok(_) | Err(_) => {
-            let message = format!("wait must be a number of seconds from 0 to {max} (scheduler.wait_seconds_max)");
+            let message =
+                format!("wait must be a number of seconds from 0 to {max} (scheduler.wait_seconds_max)");
             Err(ApiError::invalid_param(message))
         }
     }

@@ -75,7 +75,7 @@ struct Table {
 }
 
 /// Knows the limits, and counts what they limit.
-pub struct Limiter {
+pub(crate) struct Limiter {
     store: Arc<dyn Runs>,
     /// The limits of an app and of a key, unless others are set.
     of_app: OwnLimits,
@@ -118,9 +118,7 @@ impl Limiter {
         }
         match self.store.app_limits().take_request(app, key, max).await {
             Ok(RequestTaken::Taken) => Ok(()),
-            Ok(RequestTaken::Refused { by, .. }) => {
-                Err(self.refused(Limited::Requests, by, (app, key), max))
-            }
+            Ok(RequestTaken::Refused { by, .. }) => Err(self.refused(Limited::Requests, by, (app, key), max)),
             // The request needs the store, too, and says then why it does not answer. A full one still reads.
             Err(error) => {
                 tracing::debug!(app, %error, "a request was not counted");
@@ -146,9 +144,8 @@ impl Limiter {
         // What stands for all datasets is no app.
         let is_app = !app.starts_with(':');
         let of_app = set(table.apps.get(app)).unwrap_or_else(|| default(self.of_app));
-        let of_key = |key: &str| {
-            set(table.keys.get(key).map(|(_, own)| own)).unwrap_or_else(|| default(self.of_key))
-        };
+        let of_key =
+            |key: &str| set(table.keys.get(key).map(|(_, own)| own)).unwrap_or_else(|| default(self.of_key));
         LimitsMax { app: if is_app { of_app } else { 0 }, key: key.map_or(0, of_key) }
     }
 
@@ -183,7 +180,12 @@ impl Limiter {
     ///
     /// # Errors
     /// Errors of the store.
-    pub(crate) async fn set(&self, of: &LimitOf, app: &str, own: Option<OwnLimits>) -> Result<(), StoreError> {
+    pub(crate) async fn set(
+        &self,
+        of: &LimitOf,
+        app: &str,
+        own: Option<OwnLimits>,
+    ) -> Result<(), StoreError> {
         let text = own.map(|own| own.to_text(app));
         self.store.app_limits().put_limits(of, text.as_deref()).await?;
         self.refresh().await.map(|_| ())
@@ -239,7 +241,14 @@ impl Limiter {
         metrics::counter!(names::OVER_LIMIT.name, &labels).increment(1);
         let over = OverLimit { limited, by, of: of.into(), max, is_own };
         if self.is_to_be_noted(&over) {
-            tracing::info!(app, key, limit = limited.name(), of = by.name(), max, "requests are refused above a limit");
+            tracing::info!(
+                app,
+                key,
+                limit = limited.name(),
+                of = by.name(),
+                max,
+                "requests are refused above a limit"
+            );
         }
         over
     }

@@ -108,7 +108,10 @@ mod tests {
         for (text, said) in [
             (r#"{"runs":1}"#, "limits have no runs; they have requests_per_second, runs_max"),
             (r#"{"runs_max":-1}"#, "runs_max must be a whole number from 0 (no limit) to 1000000"),
-            (r#"{"requests_per_second":1000001}"#, "requests_per_second must be a whole number from 0 (no limit) to 1000000"),
+            (
+                r#"{"requests_per_second":1000001}"#,
+                "requests_per_second must be a whole number from 0 (no limit) to 1000000",
+            ),
         ] {
             assert_eq!(of(text).unwrap_err(), said);
         }

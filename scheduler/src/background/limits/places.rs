@@ -109,10 +109,10 @@ impl Limiter {
 
     /// Follows a status that a commit has written. It never waits: what does not fit is found by the sweep or the count.
     pub(crate) fn moved(&self, run: RunId, head: &RunHead, from: RunStatus, to: RunStatus) {
-        match (from, to) {
-            (_, to) if to.is_over() || to == RunStatus::Paused => self.change(run, head, PlaceChange::Give),
-            (RunStatus::Paused, _) => self.change(run, head, PlaceChange::Hold),
-            _ => {}
+        if to.is_over() || to == RunStatus::Paused {
+            self.change(run, head, PlaceChange::Give);
+        } else if from == RunStatus::Paused {
+            self.change(run, head, PlaceChange::Hold);
         }
     }
 
@@ -132,8 +132,9 @@ impl Limiter {
         let mut some = Vec::with_capacity(CHANGES_AT_ONCE);
         loop {
             let drained = async {
-                drop(stop.wait_for(|stops| *stops).await);
-                tokio::time::sleep(DRAIN).await;
+                if stop.wait_for(|stops| *stops).await.is_ok() {
+                    tokio::time::sleep(DRAIN).await;
+                }
             };
             tokio::select! {
                 count = coming.recv_many(&mut some, CHANGES_AT_ONCE) => if count == 0 { return },
@@ -245,7 +246,8 @@ impl Limiter {
                 let (is_full, earlier) = (runs.len() >= PAGE, before);
                 let created = |fields: &HashMap<String, String>| fields.get("created_at")?.parse().ok();
                 before = fields.iter().rev().find_map(created).map(Timestamp::from_micros).or(before);
-                let working = runs.into_iter().zip(&fields).filter_map(|(run, fields)| self.working(run, fields));
+                let working =
+                    runs.into_iter().zip(&fields).filter_map(|(run, fields)| self.working(run, fields));
                 let working: Vec<_> = working.map(|place| (place, PlaceChange::Hold)).collect();
                 self.store.app_limits().change_places(&working).await?;
                 // The time did not move on (all runs of the page were removed): the next page would be the same one.

@@ -36,8 +36,7 @@ impl Limited {
                 continue;
             }
             let of = (app.to_string(), key.map(str::to_string));
-            let until =
-                self.requests.get(&of).copied().unwrap_or(0.0).max(now) + SECOND_US / max as f64;
+            let until = self.requests.get(&of).copied().unwrap_or(0.0).max(now) + SECOND_US / max as f64;
             let over = until - now - SECOND_US;
             if over >= 1.0 {
                 let wait = Duration::from_millis((over / 1000.0).ceil() as u64);
@@ -123,8 +122,7 @@ impl AppLimits for MemoryStore {
     ) -> Result<Vec<(RunPlace, Timestamp)>, StoreError> {
         let space = self.inner.lock();
         let of_app = space.limited.places.iter().filter(|(place, _)| place.app == app);
-        let mut found: Vec<(RunPlace, Timestamp)> =
-            of_app.map(|(place, at)| (place.clone(), *at)).collect();
+        let mut found: Vec<(RunPlace, Timestamp)> = of_app.map(|(place, at)| (place.clone(), *at)).collect();
         found.sort_by(|one, other| (one.1, &one.0).cmp(&(other.1, &other.0)));
         Ok(found.into_iter().skip(from).take(count).collect())
     }

@@ -109,8 +109,7 @@ impl AppLimits for RedisStore {
         command.arg(self.keys.limited(app, "runs", None));
         command.arg(from).arg((from + count).saturating_sub(1)).arg("WITHSCORES");
         let found: Vec<(String, i64)> = self.connector.ask("reading the places of an app", &command).await?;
-        let read =
-            |(member, at): (String, i64)| Some((place_of(app, &member)?, Timestamp::from_millis(at)));
+        let read = |(member, at): (String, i64)| Some((place_of(app, &member)?, Timestamp::from_millis(at)));
         Ok(found.into_iter().filter_map(read).collect())
     }
 
