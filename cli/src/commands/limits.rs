@@ -32,6 +32,7 @@ impl Change {
 }
 
 /// The owner of the limits.
+#[derive(Clone, Copy)]
 pub(super) enum Whose<'a> {
     App(&'a str),
     Key(&'a str),

@@ -1,6 +1,6 @@
 //! Limits of apps and API keys: requests a second, and runs at the same time. All schedulers share one bound.
 //!
-//! What is set is in the memory of each scheduler and read again every second, so an app and a key without a limit cost no
+//! What is set is in the memory of each scheduler and read again every second (every five while nothing is set), so an app and a key without a limit cost no
 //! request to Redis. With a limit, each request is one script: a bucket for each scheduler would need none, but it would
 //! give an app more or less with the number of schedulers, and refuse a client that always meets the same one.
 //!
@@ -176,7 +176,7 @@ impl Limiter {
         Ok(has_changed)
     }
 
-    /// Sets or removes limits. They are in force here at once, and at other schedulers within a second or two.
+    /// Sets or removes limits. They are in force here at once, and at other schedulers within seconds.
     ///
     /// # Errors
     /// Errors of the store.
@@ -262,6 +262,14 @@ impl Limiter {
         noted.retain(|_, at| at.elapsed() < NOTED_EVERY);
         noted.insert(of, Instant::now());
         true
+    }
+
+    /// False while no limit is set.
+    fn is_used(&self) -> bool {
+        let is_default = Limited::ALL
+            .iter()
+            .any(|of| [self.of_app, self.of_key].iter().any(|own| own.get(*of).is_some_and(|max| max > 0)));
+        is_default || *self.table.read().unwrap_or_else(PoisonError::into_inner) != Table::default()
     }
 
     /// The apps whose runs are limited, by their own limit or by that of a key; `None`: all.

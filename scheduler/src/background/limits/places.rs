@@ -23,6 +23,8 @@ use crate::submit::SubmitError;
 
 /// The pause between two reads of what is set.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The pause while no limit is set. The first limit of a namespace is in force after this time.
+const UNUSED: Duration = Duration::from_secs(5);
 /// The pause between two sweeps: a place without a run that works is free after this time.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// The pause between two counts of the runs that work.
@@ -178,7 +180,7 @@ impl Limiter {
             is_failing = looked.is_err();
             tokio::select! {
                 _ = stop.changed() => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(if self.is_used() { LOOK_EVERY } else { UNUSED }) => {}
             }
         }
     }
