@@ -149,7 +149,7 @@ impl Submitter {
         };
         let place = self.place_for(&submission, run).await?;
         prepared.place = place.clone();
-        let submitted = self.create_in_place(submission, prepared, run).await;
+        let submitted = Box::pin(self.create_in_place(submission, prepared, run)).await;
         if let (Some(place), Err(error)) = (place, &submitted) {
             self.limiter.not_used(place, error).await;
         }

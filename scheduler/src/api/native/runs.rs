@@ -30,7 +30,7 @@ pub async fn show(
     params: Params,
 ) -> Result<JsonBody<Json>, ApiError> {
     let (id, with_values) = (id.run()?, params.truth("values", false)?);
-    shown(&state, id, with_values).await.map(JsonBody)
+    Box::pin(shown(&state, id, with_values)).await.map(JsonBody)
 }
 
 /// A run as [`show`] shows it.

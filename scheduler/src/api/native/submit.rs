@@ -79,7 +79,7 @@ pub(crate) async fn submit(
     let done = state.submitter.submit(submission).await?;
     if let Some(wait) = wait {
         // The run exists, so an error must not hide it.
-        return waited(&state, done.run, wait)
+        return Box::pin(waited(&state, done.run, wait))
             .await
             .map_err(|error| error.with(RUN_ID, done.run.to_string().into()));
     }
@@ -116,7 +116,7 @@ async fn waited(
     wait: Duration,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     drop(tokio::time::timeout(wait, wait_for_end(state, run)).await);
-    let shown = runs::shown(state, run, false).await?;
+    let shown = Box::pin(runs::shown(state, run, false)).await?;
     let status = shown["status"].as_str().and_then(RunStatus::from_name);
     let has_come = status.is_some_and(|status| status.is_over() || status == RunStatus::Paused);
     Ok((if has_come { StatusCode::OK } else { StatusCode::ACCEPTED }, JsonBody(shown)))
