@@ -6,11 +6,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Annotations, AppKey, AppLimits, AppRecords, AuditLog, Catalog, CatalogKind, ConversationChange, ConversationRef,
-    DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
-    FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta,
-    NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Revoked, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, Webhooks, unreadable_events,
+    Annotations, AppKey, AppLimits, AppRecords, AuditLog, Catalog, CatalogKind, ConversationChange,
+    ConversationRef, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired,
+    Fleet, Following, FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead,
+    ListedConversation, Meta, NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Revoked, ServerReport,
+    Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, Webhooks,
+    unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};

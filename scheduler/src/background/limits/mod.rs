@@ -83,6 +83,8 @@ pub(crate) struct Limiter {
     table: RwLock<Table>,
     /// The table was read at least once.
     is_known: AtomicBool,
+    /// The table has changed since the last count of the runs that work.
+    has_changed: AtomicBool,
     changes: mpsc::Sender<(RunPlace, PlaceChange)>,
     /// For the task that applies them.
     coming: Mutex<Option<mpsc::Receiver<(RunPlace, PlaceChange)>>>,
@@ -101,6 +103,7 @@ impl Limiter {
             of_key: own(config.key_requests_per_second, config.key_runs_max),
             table: RwLock::default(),
             is_known: AtomicBool::new(false),
+            has_changed: AtomicBool::new(false),
             changes,
             coming: Mutex::new(Some(coming)),
             noted: Mutex::default(),
@@ -149,11 +152,11 @@ impl Limiter {
         LimitsMax { app: if is_app { of_app } else { 0 }, key: key.map_or(0, of_key) }
     }
 
-    /// Reads what is set. Returns true when it has changed.
+    /// Reads what is set.
     ///
     /// # Errors
     /// Errors of the store.
-    pub(crate) async fn refresh(&self) -> Result<bool, StoreError> {
+    pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
         let mut read = Table::default();
         for (of, text) in self.store.app_limits().limits_set().await? {
             let Some((app, own)) = OwnLimits::read(&text) else {
@@ -170,10 +173,12 @@ impl Limiter {
             }
         }
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        let has_changed = *table != read;
-        *table = read;
+        if *table != read {
+            *table = read;
+            self.has_changed.store(true, Ordering::Relaxed);
+        }
         self.is_known.store(true, Ordering::Relaxed);
-        Ok(has_changed)
+        Ok(())
     }
 
     /// Sets or removes limits. They are in force here at once, and at other schedulers within seconds.
@@ -188,7 +193,7 @@ impl Limiter {
     ) -> Result<(), StoreError> {
         let text = own.map(|own| own.to_text(app));
         self.store.app_limits().put_limits(of, text.as_deref()).await?;
-        self.refresh().await.map(|_| ())
+        self.refresh().await
     }
 
     /// What is set for a key.

@@ -7,6 +7,7 @@
 //! Each app and each shard is looked at by one scheduler, and in pieces. All changes may be repeated.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -156,7 +157,8 @@ impl Limiter {
         let is_due = |at: Option<Instant>, every| at.is_none_or(|at| at.elapsed() >= every);
         while !*stop.borrow() {
             let looked = async {
-                if self.refresh().await? {
+                self.refresh().await?;
+                if self.has_changed.swap(false, Ordering::Relaxed) {
                     counted = None;
                 }
                 let shards = lease.shards();
