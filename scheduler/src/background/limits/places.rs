@@ -195,8 +195,8 @@ impl Limiter {
         positions: &mut HashMap<String, usize>,
     ) -> Result<(), StoreError> {
         let apps = match self.apps_with_places() {
-            Some(apps) => apps.into_iter().collect(),
-            None => self.store.apps().await?,
+            Some(apps) => apps,
+            None => self.store.apps().await?.into_iter().collect(),
         };
         if apps.is_empty() {
             return Ok(());
