@@ -81,13 +81,14 @@ impl Subject {
     /// Sends requests until one is refused; at most `most`.
     async fn requests(
         &self,
+        app: &str,
         key: Option<&str>,
         max: LimitsMax,
         most: usize,
     ) -> Result<(usize, Option<(Reached, Duration)>), Broken> {
         for sent in 0..most {
             if let RequestTaken::Refused { by, wait } =
-                self.store.app_limits().take_request("a", key, max).await?
+                self.store.app_limits().take_request(app, key, max).await?
             {
                 return Ok((sent, Some((by, wait))));
             }
@@ -101,17 +102,17 @@ pub(super) async fn requests_above_the_limit_of_a_second_are_refused_until_some_
 ) -> Outcome {
     let max = LimitsMax { app: 2, key: 0 };
     // On a slow machine the next one becomes possible meanwhile.
-    let (sent, refused) = s.requests(Some("k"), max, 1000).await?;
+    let (sent, refused) = s.requests("a", Some("k"), max, 1000).await?;
     holds("as many at once as in a second", (2..1000).contains(&sent))?;
     let (by, wait) = refused.unwrap_or((Reached::Key, Duration::ZERO));
     same("by", by, Reached::App)?;
     holds("a wait", wait > Duration::ZERO && wait <= Duration::from_secs(1))?;
     s.control.advance(wait + Duration::from_millis(2)).await;
-    same("after the wait", s.requests(Some("k"), max, 1).await?, (1, None))?;
+    same("after the wait", s.requests("a", Some("k"), max, 1).await?, (1, None))?;
     // The limit of a key is counted besides, and a refused request counts for neither.
     let max = LimitsMax { app: 1000, key: 1 };
-    let (_, refused) = s.requests(Some("k"), max, 1000).await?;
+    let (_, refused) = s.requests("b", Some("k"), max, 1000).await?;
     same("by the key", refused.map(|(by, _)| by), Some(Reached::Key))?;
-    same("another key", s.requests(Some("l"), max, 1).await?, (1, None))?;
-    same("no key", s.requests(None, max, 5).await?, (5, None))
+    same("another key", s.requests("b", Some("l"), max, 1).await?, (1, None))?;
+    same("no key", s.requests("b", None, max, 5).await?, (5, None))
 }
