@@ -48,7 +48,7 @@ pub struct ShardKeeper {
     pub lease: Arc<Lease>,
     pub meter: Arc<Meter>,
     /// Follows the places of runs.
-    pub(crate) limiter: Arc<Limiter>,
+    pub limiter: Arc<Limiter>,
     /// Notified when a commit has stored orders for sub-workflow runs.
     pub ordered: Arc<Notify>,
     /// Notified when a commit has ordered a notice for a webhook.

@@ -78,7 +78,7 @@ pub struct Submitter {
     /// Knows which API keys have spent their budget.
     pub budgets: Budgets,
     /// Knows the limits of apps and keys.
-    pub(crate) limiter: Arc<Limiter>,
+    pub limiter: Arc<Limiter>,
     /// Knows which apps have a webhook.
     pub(crate) webhooks: KnownWebhooks,
     /// Asks what the remote files of requests and answers are.

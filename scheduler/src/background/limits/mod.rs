@@ -75,7 +75,7 @@ struct Table {
 }
 
 /// Knows the limits, and counts what they limit.
-pub(crate) struct Limiter {
+pub struct Limiter {
     store: Arc<dyn Runs>,
     /// The limits of an app and of a key, unless others are set.
     of_app: OwnLimits,

@@ -70,7 +70,7 @@ pub struct LoopContext {
     pub files: Arc<dyn Files>,
     pub meter: Arc<Meter>,
     /// Follows the places of runs.
-    pub(crate) limiter: Arc<Limiter>,
+    pub limiter: Arc<Limiter>,
     /// The settings of the namespace, which may grow.
     pub namespace: Arc<Namespace>,
     /// Notified when a commit has stored orders for sub-workflow runs.
