@@ -1,4 +1,4 @@
-//! `tidemill apps`: publishes workflow files as apps, and lists apps.
+//! `tidemill apps`: publishes workflow files as apps, lists apps, and sets their limits.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
 use super::common::Common;
-use super::webhook;
+use super::{limits, webhook};
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
@@ -34,6 +34,15 @@ enum Verb {
         /// Refuse the workflow if it names a profile that does not exist
         #[arg(long)]
         strict: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show or set how many requests a second and runs at the same time an app may have
+    Limits {
+        /// Id of the app
+        app: String,
+        #[command(flatten)]
+        change: limits::Change,
         #[command(flatten)]
         common: Common,
     },
@@ -68,6 +77,9 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
         Verb::Ls { common } => {
             let apps = common.client()?.apps().await?;
             if common.json { json::whole(&apps, console)? } else { console.text(render_list(&apps))? }
+        }
+        Verb::Limits { app, change, common } => {
+            return limits::perform(limits::Whose::App(app), change, common, console).await;
         }
         Verb::Webhook { verb } => return webhook::perform(verb, console).await,
     }

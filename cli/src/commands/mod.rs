@@ -21,6 +21,7 @@ mod fleet;
 mod import;
 mod keys;
 mod knowledge;
+mod limits;
 mod migrate;
 mod mock_llm;
 mod namespace;

@@ -387,6 +387,12 @@ pub const KNOWLEDGE_REPLACED_SECONDS: u64 = 120;
 pub const MCP_LINES_WAITING_MAX: usize = 256;
 /// Longest name or id of a dataset or a document, in bytes.
 pub const KNOWLEDGE_NAME_BYTES_MAX: usize = 255;
+/// Largest limit that an app or a key can have, of requests a second or of runs at the same time.
+pub const APP_LIMIT_MAX: u64 = 1_000_000;
+/// Time for which the places of an app are kept after the last change, in seconds: a day.
+pub const PLACES_KEPT_SECONDS: u64 = 24 * 3600;
+/// Longest wait of a submission for the end of its run, in seconds (`scheduler.wait_seconds_max`).
+pub const WAIT_SECONDS_MAX: u64 = 300;
 /// Longest wait of a request of Dify's service API for a search in a dataset or a change of segments, in seconds
 /// (`knowledge.request_seconds_max`): clients give up after about a minute.
 pub const KNOWLEDGE_REQUEST_SECONDS_MAX: u64 = 60;

@@ -32,6 +32,8 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "remove_version": lambda client: client.apps.remove_version("a", "v"),
     "add_app_key": lambda client: client.apps.add_key("a"),
     "list_app_keys": lambda client: client.apps.keys("a"),
+    "set_app_limits": lambda client: client.apps.set_limits("a", {"runs_max": 1}),
+    "remove_app_limits": lambda client: client.apps.remove_limits("a"),
     "get_webhook": lambda client: client.apps.webhook("a"),
     "set_webhook": lambda client: client.apps.set_webhook(
         "a", "https://b", events=["ended"], outputs=True, secret="new"
@@ -45,6 +47,8 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "revoke_key": lambda client: client.keys.revoke("k"),
     "set_budget": lambda client: client.keys.set_budget("k", {"tokens": 1, "price": "5.00 EUR"}),
     "remove_budget": lambda client: client.keys.remove_budget("k"),
+    "set_key_limits": lambda client: client.keys.set_limits("k", {"requests_per_second": 1}),
+    "remove_key_limits": lambda client: client.keys.remove_limits("k"),
     "list_admin_keys": lambda client: client.admin_keys.all(),
     "add_admin_key": lambda client: client.admin_keys.add("on call", "operator", expires_in_seconds=60),
     "rotate_admin_key": lambda client: client.admin_keys.rotate("k", overlap_seconds=60),

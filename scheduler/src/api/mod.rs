@@ -11,6 +11,7 @@ pub mod auth;
 pub mod callers;
 pub mod dify;
 mod durability;
+mod ends;
 pub mod error;
 mod etag;
 pub mod events;
@@ -172,6 +173,7 @@ fn native_routes() -> Router<ApiState> {
         .route("/audit", get(native::audit::list))
         .route("/apps", post(native::apps::register).get(native::apps::list))
         .route("/apps/{id}", get(native::apps::show))
+        .route("/apps/{id}/limits", put(native::limits::set_for_app).delete(native::limits::drop_for_app))
         .route("/apps/{id}/versions", get(native::versions::list))
         .route("/apps/{id}/versions/{version}", delete(native::versions::remove))
         .route(
@@ -200,6 +202,7 @@ fn native_routes() -> Router<ApiState> {
         .route("/keys/{id}", delete(native::keys::revoke))
         .route("/keys/{id}/rotate", post(native::rotate::rotate))
         .route("/keys/{id}/budget", put(native::keys::set_budget).delete(native::keys::drop_budget))
+        .route("/keys/{id}/limits", put(native::limits::set_for_key).delete(native::limits::drop_for_key))
         .route("/workers", get(native::fleet::workers))
         .route("/queues", get(native::fleet::queues))
         .route("/shards", get(native::shards::list).post(native::shards::raise))

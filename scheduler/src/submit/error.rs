@@ -5,6 +5,7 @@ use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::RunId;
 use tidemill_common::store::{StoreError, Unconfirmed};
 
+use crate::background::limits::OverLimit;
 use crate::workflows::GraphError;
 
 /// Longest `user`, in characters. Dify keeps it in a column of this width.
@@ -93,6 +94,9 @@ pub enum SubmitError {
     /// The API key that pays for the run has spent its budget.
     #[error("{class}: {0}", class = EngineErrorType::BudgetExceeded)]
     OverBudget(String),
+    /// The app or the API key has as many runs as it may have.
+    #[error("{0}")]
+    OverLimit(OverLimit),
     /// The idempotency key was used by another request.
     #[error("this Idempotency-Key was used before, with another request")]
     KeyTaken,
@@ -125,7 +129,10 @@ pub enum SubmitError {
 impl SubmitError {
     /// True when the same submission may succeed in a moment.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Busy | Self::QueueFull | Self::OverBudget(_) | Self::BlobGone)
+        matches!(
+            self,
+            Self::Busy | Self::QueueFull | Self::OverBudget(_) | Self::OverLimit(_) | Self::BlobGone
+        )
     }
 }
 

@@ -100,6 +100,8 @@ impl Submitter {
             takes_messages: None,
         };
         let is_new = is_new(self.store.create_run(&new).await?)?;
+        // The operator's decision: no limit refuses it.
+        self.limiter.hold(run, &head);
         tracing::info!(%run, from = snapshot.run_id, is_retry = retry.is_some(), "run imported");
         self.confirm(Written::Run(run), level).await?;
         let (status, conversation_id) = (RunStatus::Scheduled, head.conversation_id);

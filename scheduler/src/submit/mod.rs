@@ -52,6 +52,7 @@ use self::prepare::Prepared;
 use self::remote_files::RemoteFiles;
 use self::uploads::UploadPlace;
 use crate::background::budgets::Budgets;
+use crate::background::limits::{Limiter, TakenPlace};
 use crate::background::turns::{SettleError, TurnSettler};
 use crate::background::webhooks::KnownWebhooks;
 use crate::namespace::Namespace;
@@ -76,6 +77,8 @@ pub struct Submitter {
     turns: TurnSettler,
     /// Knows which API keys have spent their budget.
     pub budgets: Budgets,
+    /// Knows the limits of apps and keys.
+    pub limiter: Arc<Limiter>,
     /// Knows which apps have a webhook.
     pub(crate) webhooks: KnownWebhooks,
     /// Asks what the remote files of requests and answers are.
@@ -92,6 +95,7 @@ impl Submitter {
     pub fn new(store: Arc<dyn Runs>, config: Arc<Config>, workflows: Arc<Workflows>) -> Self {
         let turns = TurnSettler::new(store.clone(), workflows.clone(), config.clone());
         let budgets = Budgets::new(store.clone());
+        let limiter = Arc::new(Limiter::new(store.clone(), &config.scheduler));
         let webhooks = KnownWebhooks::new(store.clone());
         let (remote_files, clock) = (RemoteFiles::new(&config), StoreClock::default());
         let (uploads, gate) = (UploadPlace::new(&config.files), Gate::default());
@@ -99,6 +103,7 @@ impl Submitter {
         let end_users = Arc::new(EndUsers::new(store.clone(), &config));
         Self {
             budgets,
+            limiter,
             webhooks,
             store,
             config,
@@ -142,6 +147,36 @@ impl Submitter {
                 return Ok(Submitted { run, is_new: false, status, workflow, conversation_id, warnings });
             }
         };
+        let place = self.place_for(&submission, run).await?;
+        prepared.place = place.clone();
+        let submitted = Box::pin(self.create_in_place(submission, prepared, run)).await;
+        if let (Some(place), Err(error)) = (place, &submitted) {
+            self.limiter.not_used(place, error).await;
+        }
+        submitted
+    }
+
+    /// Takes the place of a run of an app with limits. A sub-workflow run is a part of its caller.
+    async fn place_for(
+        &self,
+        submission: &Submission,
+        run: RunId,
+    ) -> Result<Option<TakenPlace>, SubmitError> {
+        match &submission.workflow {
+            WorkflowSource::App(app) if submission.called.is_none() => {
+                self.limiter.take(&app.id, submission.key.as_deref(), run).await
+            }
+            WorkflowSource::App(_) | WorkflowSource::Text(_) | WorkflowSource::BuiltIn(_) => Ok(None),
+        }
+    }
+
+    /// Creates a run that has its place.
+    async fn create_in_place(
+        &self,
+        mut submission: Submission,
+        mut prepared: Prepared,
+        run: RunId,
+    ) -> Result<Submitted, SubmitError> {
         self.pass_gate(&mut submission, &mut prepared).await?;
         self.reply_from_annotation(&submission, &mut prepared).await?;
         self.create(submission, prepared, run).await
@@ -200,6 +235,7 @@ impl Submitter {
         mut prepared: Prepared,
         run: RunId,
     ) -> Result<Submitted, SubmitError> {
+        let place = prepared.place.take();
         let hit = prepared.annotation.take().map(|it| it.hit(run, &submission));
         let (workflow, warnings) = (prepared.run_workflow().clone(), prepared.warnings.clone());
         let answered_by = prepared.preset.as_ref().map(|preset| preset.field());
@@ -232,6 +268,7 @@ impl Submitter {
             has_files: submission.has_files,
             takes_messages: head.conversation_id.clone().filter(|_| head.takes_messages),
         };
+        self.limiter.keep(place).await?;
         let is_new = is_new(self.store.create_run(&new).await?)?;
         crash::pass(CrashPoint::RunCreated);
         if let Some(hit) = hit.filter(|_| is_new) {

@@ -6,6 +6,7 @@
 
 mod annotating;
 mod app_keys;
+mod app_limits;
 mod app_records;
 mod auditing;
 mod calling;
@@ -119,6 +120,12 @@ cases! {
         a_new_version_of_an_app_brings_no_key_back,
         a_key_keeps_its_label_its_scopes_its_end_and_its_last_use,
         a_revoked_key_keeps_its_spending_and_budget,
+    },
+    app_limits::{
+        limits_of_apps_and_keys_are_set_and_removed,
+        a_run_takes_a_place_of_its_app_and_of_its_key_or_none,
+        a_place_is_free_when_it_was_given_back_and_a_working_run_holds_one_above_the_limit,
+        requests_above_the_limit_of_a_second_are_refused_until_some_time_has_passed,
     },
     noticing::{
         the_webhook_of_an_app_is_stored_and_removed,

@@ -7,6 +7,7 @@
 
 mod annotations;
 mod app_keys;
+mod app_limits;
 mod app_records;
 mod audit;
 mod call;
@@ -34,6 +35,9 @@ pub mod webhooks;
 
 pub use annotations::{Annotation, AnnotationAdded, Annotations};
 pub use app_keys::{AppKey, KeyGrant, KeyNote, KeyScope, NewKey, Revoked};
+pub use app_limits::{
+    AppLimits, LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace,
+};
 pub use app_records::{AppRecords, AppVersion, EndUser, Feedback, INNER_FIELD, REMOVED_FIELD};
 pub use audit::{AuditEntry, AuditKept, AuditLog, AuditPage};
 pub use call::{Called, Refusal, WaitingCall};

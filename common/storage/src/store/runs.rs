@@ -6,11 +6,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Annotations, AppKey, AppRecords, AuditLog, Catalog, CatalogKind, ConversationChange, ConversationRef,
-    DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
-    FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta,
-    NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Revoked, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, Webhooks, unreadable_events,
+    Annotations, AppKey, AppLimits, AppRecords, AuditLog, Catalog, CatalogKind, ConversationChange,
+    ConversationRef, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired,
+    Fleet, Following, FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead,
+    ListedConversation, Meta, NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Revoked, ServerReport,
+    Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, Webhooks,
+    unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -210,6 +211,8 @@ pub trait Runs: AuditLog + Webhooks {
     fn knowledge(&self) -> &dyn KnowledgeBases;
     /// The store of annotations.
     fn annotations(&self) -> &dyn Annotations;
+    /// The store of limits of apps and keys.
+    fn app_limits(&self) -> &dyn AppLimits;
     /// The store of versions, users and ratings of apps.
     fn app_records(&self) -> &dyn AppRecords;
     /// The live workers and the queues.

@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 7556c165de2d7f5b85afa916c6914cc9cc8b1375ea47ba48efaf263f130c5e20
-Rest: 242c61d188ce5d06f05becde9e78f2c3949d045c7820585571af8182c0f3ab0f
+Document: eb1859834341407dae34f73c6f9d3af4843c5e29b79c69a240a6fb2b65e7e6f6
+Rest: 4d9fef293e78faa7cbc910d6ccd87ff56af639014ec1ad6f07243b8f33ef0786
 """
 
 from __future__ import annotations
@@ -70,20 +70,6 @@ class AnswerRequest(TypedDict):
     """What must have happened before the answer; `scheduler.durability` by default."""
 
 
-class App(TypedDict):
-    """A published workflow."""
-
-    id: str
-    name: str
-    mode: str
-    version: str
-    """SHA-256 of the workflow."""
-    workflow_id: str
-    """The version as a UUID."""
-    created_at: float
-    """Unix seconds."""
-
-
 class AppKeyRequest(TypedDict):
     """What a new key of an app may do."""
 
@@ -108,12 +94,6 @@ class AppVersions(TypedDict):
     """All of `AppVersion`."""
 
     data: list[AppVersion]
-
-
-class Apps(TypedDict):
-    """All of `App`."""
-
-    data: list[App]
 
 
 class AuditEntry(TypedDict):
@@ -394,6 +374,24 @@ class KeyRequest(TypedDict):
     label: NotRequired[str]
     """At most 100 characters."""
     expires_in_seconds: NotRequired[int]
+
+
+class Limits(TypedDict):
+    """Limits that are set for an app or a key. An absent field has the default of the settings; 0: no limit."""
+
+    requests_per_second: NotRequired[int | None]
+    """Requests a second."""
+    runs_max: NotRequired[int | None]
+    """Runs at the same time."""
+
+
+class LimitsInForce(TypedDict):
+    """The limits of an app or a key with the defaults of the settings. Null: no limit."""
+
+    requests_per_second: int | None
+    runs_max: int | None
+    runs: int | None
+    """Runs that count now; null when no limit counts them."""
 
 
 class MessageList(TypedDict):
@@ -823,6 +821,27 @@ class WebhookTest(TypedDict):
     error: str | None
 
 
+class App(TypedDict):
+    """A published workflow."""
+
+    id: str
+    name: str
+    mode: str
+    version: str
+    """SHA-256 of the workflow."""
+    workflow_id: str
+    """The version as a UUID."""
+    created_at: float
+    """Unix seconds."""
+    limits: NotRequired[LimitsInForce]
+
+
+class Apps(TypedDict):
+    """All of `App`."""
+
+    data: list[App]
+
+
 class AuditEntries(TypedDict):
     """A page of the audit log."""
 
@@ -1000,6 +1019,7 @@ class Key(TypedDict):
     spent: Spending
     today: Spending
     budget: Budget | None
+    limits: LimitsInForce
     exceeded: str | None
     """Why it may spend nothing more."""
 

@@ -201,7 +201,7 @@ pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiEr
     Ok(JsonBody(json!({"data": apps.iter().map(to_json).collect::<Vec<_>>()})))
 }
 
-/// `GET /api/v1/apps/{id}`.
+/// `GET /api/v1/apps/{id}`: with its limits, and how many of its runs count now.
 ///
 /// # Errors
 /// 404 for an unknown app.
@@ -210,7 +210,10 @@ pub async fn show(
     IdInPath(id): IdInPath,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    Ok(tagged(&headers, to_json(&*find(&state, &id).await?)))
+    let app = find(&state, &id).await?;
+    let mut shown = to_json(&app);
+    shown["limits"] = state.submitter.limiter.shown(&app.id, None).await?;
+    Ok(tagged(&headers, shown))
 }
 
 /// Returns an app by its id.

@@ -25,7 +25,8 @@ const LABEL_CHARS_MAX: usize = 100;
 /// The longest life of a key that expires: ten years.
 const LIFETIME_SECONDS_MAX: u64 = 10 * 366 * 24 * 3600;
 
-/// `GET /api/v1/keys`: all keys with their spending in total and today (UTC), and their budgets. Includes revoked keys.
+/// `GET /api/v1/keys`: all keys with their spending in total and today (UTC), and their budgets
+/// and limits. Includes revoked keys.
 ///
 /// # Errors
 /// Errors of the store.
@@ -215,6 +216,7 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
         // Old keys have no time. The first one was created with its app.
         let with_app = || of_app.as_ref().map(|app| Timestamp::from_millis(app.created_at_ms));
         let created_at = created_at.or_else(with_app);
+        let limits = state.submitter.limiter.shown(&app, Some(&id)).await?;
         let budget = budgets.get(&id).and_then(|text| KeyBudget::read(text).ok());
         data.push(json!({
             "id": id,
@@ -231,6 +233,7 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
             "spent": to_json(&state.store.key_cost(&id, None).await?),
             "today": to_json(&state.store.key_cost(&id, Some(&today)).await?),
             "budget": budget.map(|budget| budget.to_json()),
+            "limits": limits,
             "exceeded": state.submitter.budgets.exceeded(&id),
         }));
     }

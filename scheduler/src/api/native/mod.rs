@@ -14,6 +14,7 @@ pub mod files;
 pub mod fleet;
 pub mod keys;
 pub mod knowledge;
+pub mod limits;
 pub mod messages;
 pub mod parameters;
 pub mod pauses;

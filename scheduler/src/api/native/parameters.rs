@@ -21,7 +21,7 @@ const READ: [(&str, &[&str]); 16] = [
     ("/library/{id}", &["force"]),
     ("/profiles/{id}", &["force"]),
     ("/providers/{id}", &["force"]),
-    ("/runs", &["app", "before", "error", "limit", "since", "status", "until", "user"]),
+    ("/runs", &["app", "before", "error", "limit", "since", "status", "until", "user", "wait"]),
     ("/runs/{id}", &["values"]),
     ("/runs/{id}/events", &["after", "dialect", "follow"]),
     ("/runs/{id}/history", &["errors", "from", "limit", "view"]),
@@ -74,7 +74,7 @@ mod tests {
                 "/runs",
                 vec!["limit", "page"],
                 Some(
-                    "unknown parameter page; this route has app, before, error, limit, since, status, until, user",
+                    "unknown parameter page; this route has app, before, error, limit, since, status, until, user, wait",
                 ),
             ),
             ("/triggers", vec!["limit"], Some("unknown parameter limit; this route has no parameters")),

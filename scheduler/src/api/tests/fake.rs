@@ -13,13 +13,14 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Annotations, Answered, App, AppKey, AppRecords, AuditEntry, AuditKept, AuditLog, AuditPage, Catalog,
-    CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule,
-    Durability, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant,
-    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Notice,
-    NoticePlace, NoticeTried, NoticesAhead, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal,
-    Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges,
-    TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall, WaitingNotices, Webhooks, Written,
+    Annotations, Answered, App, AppKey, AppLimits, AppRecords, AuditEntry, AuditKept, AuditLog, AuditPage,
+    Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter,
+    DueSchedule, Durability, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
+    KeyGrant, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey,
+    NewRun, Notice, NoticePlace, NoticeTried, NoticesAhead, Page, PauseAnswer, PutBack, PutEntry, Rated,
+    Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger,
+    TriggerChanges, TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall, WaitingNotices,
+    Webhooks, Written,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -179,6 +180,9 @@ impl Runs for FakeStore {
         &self.knowledge.0
     }
     fn annotations(&self) -> &dyn Annotations {
+        &self.knowledge.0
+    }
+    fn app_limits(&self) -> &dyn AppLimits {
         &self.knowledge.0
     }
     fn app_records(&self) -> &dyn AppRecords {

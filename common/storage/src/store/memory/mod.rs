@@ -7,6 +7,7 @@
 
 mod annotations;
 mod app_keys;
+mod app_limits;
 mod app_records;
 mod audit;
 mod calls;
@@ -83,6 +84,7 @@ struct Namespace {
     queue_names: std::collections::BTreeSet<String>,
     apps: BTreeMap<String, App>,
     keys: app_keys::AppKeys,
+    limited: app_limits::Limited,
     records_of_apps: app_records::Records,
     audit: audit::Entries,
     /// The webhook of each app.

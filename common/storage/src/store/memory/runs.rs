@@ -10,7 +10,7 @@ use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
 use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
 use crate::store::{
-    Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
+    Annotations, Answered, App, AppKey, AppLimits, AppRecords, Catalog, CatalogKind, ConversationChange,
     ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
     EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases, ListConversations,
     ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
@@ -103,6 +103,10 @@ impl Runs for MemoryStore {
     }
 
     fn annotations(&self) -> &dyn Annotations {
+        self
+    }
+
+    fn app_limits(&self) -> &dyn AppLimits {
         self
     }
 

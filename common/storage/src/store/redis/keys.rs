@@ -15,11 +15,11 @@ use tidemill_engine::state::run::RunStatus;
 pub const GROUP: &str = "workers";
 
 /// The beginnings of keys of the namespace that have a hash tag of their own.
-const OWN_TAGS: [&str; 4] = ["limit:", "uploads:", "knowledge:", "annotations:"];
+const OWN_TAGS: [&str; 5] = ["limit:", "limits:", "uploads:", "knowledge:", "annotations:"];
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.
-const FAMILIES: [&str; 32] = [
+const FAMILIES: [&str; 33] = [
     "meta",
     "schedulers",
     "workers",
@@ -34,6 +34,7 @@ const FAMILIES: [&str; 32] = [
     "key",
     "keys",
     "budgets",
+    "limits",
     "trigger",
     "triggers",
     "provider",
@@ -212,6 +213,18 @@ impl Keys {
     /// hash: the budgets of keys by id, as JSON
     pub fn key_budgets(&self) -> String {
         self.global("budgets")
+    }
+    /// hash: the limits that are set for apps and keys, by their owner, as JSON
+    pub fn limits_set(&self) -> String {
+        self.global("limits")
+    }
+    /// What an app and its keys count, all in one slot. `runs`, zset: places of runs by the time when they were taken (ms).
+    /// `requests`, string PX: the time up to which the allowed requests are used (us).
+    pub fn limited(&self, app: &str, kind: &str, key: Option<&str>) -> String {
+        match key {
+            Some(key) => self.own(&format!("limits:{{{app}}}:{kind}:{key}")),
+            None => self.own(&format!("limits:{{{app}}}:{kind}")),
+        }
     }
     /// hash: a trigger
     pub fn trigger(&self, id: &str) -> String {
@@ -634,6 +647,7 @@ mod tests {
         let of = |keys: &Keys| {
             [
                 keys.limit("account", "level", "*"),
+                keys.limited("app", "runs", Some("k")),
                 keys.uploads("app", None),
                 keys.of_dataset("set", "hits"),
                 keys.annotation("app", "hits", "1"),
@@ -644,7 +658,7 @@ mod tests {
         assert_eq!(of(&one), of(&cluster));
         for keys in [one, cluster] {
             let tags = of(&keys).map(|key| keys.tag_of(&key).to_string());
-            assert_eq!(tags, ["account", "app", "set", "app", "3", "*"]);
+            assert_eq!(tags, ["account", "app", "app", "set", "app", "3", "*"]);
             for key in [keys.meta(), keys.app("{3}"), keys.knowledge(), keys.worker("limit:{3}")] {
                 assert_eq!(keys.tag_of(&key), "tm", "{key}");
             }
@@ -666,6 +680,8 @@ mod tests {
                 keys.knowledge(),
                 keys.of_dataset("d", "hits"),
                 keys.limit("a", "level", "*"),
+                keys.limits_set(),
+                keys.limited("a", "requests", None),
                 keys.annotation("app", "hits", "1"),
                 keys.uploads("app", Some("u")),
                 keys.fence(ShardId(0)),

@@ -8,6 +8,7 @@ pub mod scripts;
 
 mod annotations;
 mod app_keys;
+mod app_limits;
 mod app_records;
 mod asked;
 mod audit;

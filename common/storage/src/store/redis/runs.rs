@@ -11,7 +11,7 @@ use super::asked::complete;
 use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
-    Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
+    Annotations, Answered, App, AppKey, AppLimits, AppRecords, Catalog, CatalogKind, ConversationChange,
     ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
     EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases, ListConversations,
     ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
@@ -62,6 +62,10 @@ impl Runs for RedisStore {
     }
 
     fn annotations(&self) -> &dyn Annotations {
+        self
+    }
+
+    fn app_limits(&self) -> &dyn AppLimits {
         self
     }
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         File,
         Indexed,
         Key,
+        Limits,
         PublishedApp,
         Retried,
         Webhook,
@@ -102,6 +103,17 @@ class AsyncApps(AsyncResource):
         """
         return await self._transport.do(apps.add_key(app, label, scopes, expires_in_seconds))
 
+    async def set_limits(self, app: str, limits: Limits | Mapping[str, Any]) -> Limits:
+        """Set how many requests a second and runs at the same time an app may have.
+
+        0 is no limit; an absent field has the default of the scheduler.
+        """
+        return await self._transport.do(apps.set_limits("apps", app, limits))
+
+    async def remove_limits(self, app: str) -> None:
+        """Remove the limits of an app: the defaults of the scheduler hold again."""
+        await self._transport.do(apps.remove_limits("apps", app))
+
     async def webhook(self, app: str) -> Webhook:
         """Return the webhook of an app, without its secret. Raises `NotFound` if there is none."""
         return await self._transport.do(apps.webhook(app))
@@ -164,6 +176,14 @@ class AsyncKeys(AsyncResource):
     async def remove_budget(self, key_id: str) -> None:
         """Remove the budget of a key."""
         await self._transport.do(apps.remove_budget(key_id))
+
+    async def set_limits(self, key_id: str, limits: Limits | Mapping[str, Any]) -> Limits:
+        """Set how many requests a second and runs at the same time a key may have, as for an app."""
+        return await self._transport.do(apps.set_limits("keys", key_id, limits))
+
+    async def remove_limits(self, key_id: str) -> None:
+        """Remove the limits of a key: the defaults of the scheduler hold again."""
+        await self._transport.do(apps.remove_limits("keys", key_id))
 
 
 class AsyncAdminKeys(AsyncResource):

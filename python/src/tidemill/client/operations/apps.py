@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         CreatedKey,
         Deliveries,
         Key,
+        Limits,
         PublishedApp,
         Webhook,
         WebhookTest,
@@ -93,6 +94,16 @@ def set_budget(key: str, budget: Budget | Mapping[str, Any]) -> Operation[Budget
 def remove_budget(key: str) -> Operation[None]:
     """Remove the budget of a key."""
     return remove("keys", key, "budget")
+
+
+def set_limits(of: str, name: str, limits: Limits | Mapping[str, Any]) -> Operation[Limits]:
+    """Set the limits of an app or a key; `of` is `apps` or `keys`."""
+    return send("PUT", whole, of, name, "limits", body=dict(limits), repeat=Repeat.ANY)
+
+
+def remove_limits(of: str, name: str) -> Operation[None]:
+    """Remove the limits of an app or a key."""
+    return remove(of, name, "limits")
 
 
 def admin_keys() -> Operation[list[AdminKey]]:
