@@ -38,6 +38,8 @@ pub enum Cause {
     Busy,
     /// The API key may spend nothing more.
     OverBudget,
+    /// The app accepts no runs.
+    AppClosed,
     /// The body of the request is too large.
     TooLarge,
     /// A defect, or a failure that the client cannot change.
@@ -230,6 +232,12 @@ impl From<SubmitError> for ApiError {
             SubmitError::OverBudget(_) => {
                 let refused = Self::new(StatusCode::PAYMENT_REQUIRED, "budget_exceeded", message);
                 refused.because(Cause::OverBudget)
+            }
+            SubmitError::AppOff(_) => {
+                Self::new(StatusCode::CONFLICT, "app_off", message).because(Cause::AppClosed)
+            }
+            SubmitError::AppRemoved(_) => {
+                Self::new(StatusCode::CONFLICT, "app_removing", message).because(Cause::AppClosed)
             }
             SubmitError::Store(error) => error.into(),
             SubmitError::Inputs { invalid_param: false, .. } => Self::internal(&error),

@@ -4,9 +4,11 @@
 //! - [`turns`] settles the turns of conversations when their runs have ended.
 //! - [`triggers`] starts runs by schedule; [`budgets`] refuses runs of apps and keys that have spent too much.
 //! - [`webhooks`] notifies the servers that apps name about runs.
+//! - [`removals`] removes apps and users of apps.
 //! - [`uploads`] removes old uploads. Each scheduler does that, without a lease.
 
 pub mod budgets;
+pub(crate) mod removals;
 pub mod subruns;
 pub mod triggers;
 pub mod turns;

@@ -77,6 +77,12 @@ impl Submitter {
         if let (Some(_), Some(app), None) = (retry, head.app.as_deref(), &snapshot.head.caller) {
             head.webhook = self.webhooks.events_of(app).await?;
         }
+        if let Some(id) = head.app.as_deref()
+            && let Some(app) = self.store.app(id).await?
+            && let Some(closed) = SubmitError::of_state(id, app.state)
+        {
+            return Err(closed);
+        }
         // A retry does not create its conversation again if that was removed since.
         self.talk_on(&workflow.graph, run, &head, retry.is_some()).await?;
         let mut fields = wire::state::head_fields(&head, &workflow.graph);
@@ -99,7 +105,7 @@ impl Submitter {
             has_files: false,
             takes_messages: None,
         };
-        let is_new = is_new(self.store.create_run(&new).await?)?;
+        let is_new = is_new(self.store.create_run(&new).await?, head.app.as_deref())?;
         tracing::info!(%run, from = snapshot.run_id, is_retry = retry.is_some(), "run imported");
         self.confirm(Written::Run(run), level).await?;
         let (status, conversation_id) = (RunStatus::Scheduled, head.conversation_id);

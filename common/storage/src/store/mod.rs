@@ -26,6 +26,7 @@ pub mod memory;
 mod outage;
 mod paused;
 pub mod redis;
+mod removals;
 mod runs;
 mod shards;
 mod trigger;
@@ -56,6 +57,7 @@ pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
 pub use outage::Outage;
 pub use paused::Paused;
+pub use removals::{AppState, Removals, StateSet};
 pub use runs::{
     Answered, App, CommandKey, Created, ListRuns, NewRun, Page, PauseAnswer, Reserved, RunCommand, Runs, Sent,
 };

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Annotations, AppKey, AppRecords, AuditLog, Catalog, CatalogKind, ConversationChange, ConversationRef,
-    DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
-    FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta,
-    NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Revoked, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, Webhooks, unreadable_events,
+    Annotations, AppKey, AppRecords, AppState, AuditLog, Catalog, CatalogKind, ConversationChange,
+    ConversationRef, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired,
+    Fleet, Following, FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead,
+    ListedConversation, Meta, NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Removals, Revoked,
+    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged,
+    WaitingCall, Webhooks, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -71,6 +72,8 @@ pub enum Created {
     QueueFull,
     /// A blob of its inputs has expired; nothing was done.
     BlobMissing,
+    /// Its app accepts no runs now; nothing was done.
+    Closed(AppState),
 }
 
 /// A command to a run.
@@ -190,6 +193,8 @@ pub struct App {
     pub triggers: Vec<(String, String)>,
     /// The setting of its annotation reply that a client made, as JSON. Registering a version leaves it as it is.
     pub annotation_reply: Option<String>,
+    /// Registering a version leaves it as it is.
+    pub state: AppState,
 }
 
 /// The result of reserving an idempotency key.
@@ -212,6 +217,8 @@ pub trait Runs: AuditLog + Webhooks {
     fn annotations(&self) -> &dyn Annotations;
     /// The store of versions, users and ratings of apps.
     fn app_records(&self) -> &dyn AppRecords;
+    /// The states of apps, and what removes apps and users.
+    fn removals(&self) -> &dyn Removals;
     /// The live workers and the queues.
     fn fleet(&self) -> &dyn Fleet;
     /// What waits until writes are durable.

@@ -10,12 +10,12 @@ use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
 use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
 use crate::store::{
-    Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
+    Annotations, Answered, App, AppKey, AppRecords, AppState, Catalog, CatalogKind, ConversationChange,
     ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
     EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases, ListConversations,
     ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
-    Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, shard_of,
+    Rated, Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling,
+    StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, shard_of,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -27,7 +27,12 @@ use tidemill_wire::state::AtRest;
 use tidemill_wire::state::messages::{HISTORY_PART, OBJECTS_FIELD, index_field};
 use tidemill_workflow::messages::MAIN;
 
-fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -> Created {
+fn create(
+    shard: &mut Shard,
+    new: &NewRun,
+    bounds: (u64, u64),
+    (closed, now): (Option<AppState>, Timestamp),
+) -> Created {
     let (inbox_max, queue_max) = bounds;
     if new.schedule.as_ref().is_some_and(|from| !shard.is_due(&from.trigger, from.due)) {
         return Created::Passed;
@@ -39,6 +44,9 @@ fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -
         shard.moved_by(new.schedule.as_ref());
         calls::taken(shard, new.called.as_ref());
         return Created::Exists;
+    }
+    if let Some(state) = closed {
+        return Created::Closed(state);
     }
     if shard.inbox.len() as u64 >= inbox_max {
         return Created::Busy;
@@ -110,6 +118,10 @@ impl Runs for MemoryStore {
         self
     }
 
+    fn removals(&self) -> &dyn Removals {
+        self
+    }
+
     fn fleet(&self) -> &dyn Fleet {
         self
     }
@@ -138,7 +150,8 @@ impl Runs for MemoryStore {
         let now = self.inner.now();
         let bounds = (self.inner.inbox_max, self.inner.queue_max);
         let mut space = self.inner.lock();
-        let created = create(space.shard(new.id.shard()), new, bounds, now);
+        let closed = new.app().and_then(|app| space.closed_apps.get(app).copied());
+        let created = create(space.shard(new.id.shard()), new, bounds, (closed, now));
         if created == Created::Created {
             space.queue_names.extend(new.queues.iter().map(|name| name.to_string()));
         }
@@ -424,8 +437,10 @@ impl Runs for MemoryStore {
     ) -> Result<(), StoreError> {
         let mut space = self.inner.lock();
         space.change_triggers(triggers, self.inner.meta());
-        let annotation_reply = space.apps.get(&app.id).and_then(|known| known.annotation_reply.clone());
-        space.apps.insert(app.id.clone(), App { annotation_reply, ..app.clone() });
+        let known = space.apps.get(&app.id);
+        let annotation_reply = known.and_then(|known| known.annotation_reply.clone());
+        let state = known.map(|known| known.state).unwrap_or_default();
+        space.apps.insert(app.id.clone(), App { annotation_reply, state, ..app.clone() });
         if let Some(hash) = key_hash {
             let at = Timestamp::from_millis(app.created_at_ms);
             space.keys.add(&app.id, hash, KeyNote::made(hash, at, true));

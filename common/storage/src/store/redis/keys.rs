@@ -19,7 +19,7 @@ const OWN_TAGS: [&str; 4] = ["limit:", "uploads:", "knowledge:", "annotations:"]
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.
-const FAMILIES: [&str; 32] = [
+const FAMILIES: [&str; 33] = [
     "meta",
     "schedulers",
     "workers",
@@ -51,6 +51,7 @@ const FAMILIES: [&str; 32] = [
     "knowledge",
     "knowledge-tags",
     "probe",
+    "removals",
     "webhooks",
 ];
 /// Those of them that are about living processes.
@@ -172,6 +173,10 @@ impl Keys {
     /// hash: the webhook of each app, by the app's id, as JSON
     pub fn webhooks(&self) -> String {
         self.global("webhooks")
+    }
+    /// hash: the progress of each removal of an app or a user, as JSON
+    pub fn removals(&self) -> String {
+        self.global("removals")
     }
     /// stream: the audit log
     pub fn audit(&self) -> String {
@@ -328,6 +333,29 @@ impl Keys {
     fn glob(&self) -> String {
         format!("{}:{{*}}", escaped(&self.namespace))
     }
+    /// pattern of the conversations of all shards, and of their parts
+    pub(super) fn all_conversations(&self) -> String {
+        format!("{}:conversation:*", self.glob())
+    }
+    /// The shard and the id of a conversation; `None` for the key of a part of one.
+    pub(super) fn shard_and_conversation<'a>(&self, key: &'a str) -> Option<(ShardId, &'a str)> {
+        let rest = key.strip_prefix(&self.namespace)?.strip_prefix(":{")?;
+        let (shard, id) = rest.split_once("}:conversation:")?;
+        // An id has no colon.
+        Some((ShardId(shard.parse().ok()?), id)).filter(|(_, id)| !id.contains(':'))
+    }
+    /// pattern of the idempotency keys of all shards
+    pub(super) fn all_idempotency(&self) -> String {
+        format!("{}:idem:*", self.glob())
+    }
+    /// pattern of all users of apps
+    pub(super) fn all_end_users(&self) -> String {
+        format!("{}:end_user:*", escaped(&self.common))
+    }
+    /// pattern of what counts the uploads of the users of an app
+    pub(super) fn uploads_of_users(&self, app: &str) -> String {
+        format!("{}:uploads:{{{}}}:user:*", escaped(&self.namespace), escaped(app))
+    }
     /// Patterns that all keys of the namespace fit. So may keys of others, such as `tm:x`.
     pub(super) fn everything(&self) -> Vec<String> {
         let mut beginnings = vec![&self.namespace, &self.common];
@@ -395,6 +423,10 @@ impl Keys {
     /// zset: runs of one app by creation (us); `None` without an app
     pub fn runs_of_app(&self, shard: ShardId, app: Option<&str>) -> Option<String> {
         Some(self.tagged(shard, &["}:runs_of_app:", app?]))
+    }
+    /// string: `off` or `removing`; this app accepts no runs on the shard
+    pub fn closed(&self, shard: ShardId, app: &str) -> String {
+        self.tagged(shard, &["}:closed:", app])
     }
     /// string: progress of the list of runs by app over older runs: a creation time (us), or `all`
     pub fn runs_of_apps(&self, shard: ShardId) -> String {

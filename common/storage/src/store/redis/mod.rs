@@ -32,6 +32,7 @@ mod limit;
 mod listing;
 mod messages;
 mod pauses;
+mod removals;
 mod runs;
 mod runs_of_app;
 mod shard_readers;

@@ -11,12 +11,12 @@ use super::asked::complete;
 use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
-    Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
+    Annotations, Answered, App, AppKey, AppRecords, AppState, Catalog, CatalogKind, ConversationChange,
     ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
     EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases, ListConversations,
     ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
-    Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,
+    Rated, Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling,
+    StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -66,6 +66,10 @@ impl Runs for RedisStore {
     }
 
     fn app_records(&self) -> &dyn AppRecords {
+        self
+    }
+
+    fn removals(&self) -> &dyn Removals {
         self
     }
 
@@ -153,6 +157,7 @@ impl Runs for RedisStore {
             "BUSY" => Ok(Created::Busy),
             "QUEUE" => Ok(Created::QueueFull),
             "NOBLOB" => Ok(Created::BlobMissing),
+            "off" | "removing" => Ok(Created::Closed(AppState::named(&word))),
             other => Err(unexpected("creating a run", other)),
         }
     }
@@ -477,6 +482,7 @@ impl Runs for RedisStore {
             document: take("document"),
             created_at_ms: take("created_at").parse().unwrap_or(0),
             triggers: serde_json::from_str(&take("triggers")).unwrap_or_default(),
+            state: AppState::named(&take("state")),
             annotation_reply: fields.remove("annotation_reply"),
         }))
     }
@@ -602,6 +608,7 @@ impl RedisStore {
             if new.called.is_some() { keys.calling(shard) } else { keys.schedules(shard) },
             keys.files(shard),
             keys.runs_of_app(shard, new.app()).unwrap_or_else(|| keys.runs(shard)),
+            new.app().map_or_else(|| keys.runs(shard), |app| keys.closed(shard, app)),
         ];
         script_keys.extend(new.queues.iter().map(|queue| keys.jobs(shard, queue)));
         script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));

@@ -3,16 +3,17 @@
 -- still due. For a sub-workflow run it also removes the order, and creates the run only while the order waits.
 -- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8 schedules,
 --          or orders of sub-workflow runs
---          9 runs with files   10 runs of its app, or runs again when it has none   11… queues it uses, then its
---          blobs; last, when it takes the messages of its conversation: the conversation, its messages, those of the
---          run, the run's state
+--          9 runs with files   10 runs of its app, or runs again when it has none   11 what closes its app, or runs
+--          again   12… queues it uses, then its blobs; last, when it takes the messages of its conversation: the
+--          conversation, its messages, those of the run, the run's state
 -- ARGV     1 limit of the inbox   2 run id   3 created at, us   4 graph hash   5 graph document, or empty when the
 --          shard has it   6 start fact   7 its kind   8 limit of a queue   9 number of queues   10 number of fields
 --          11 trigger that fires it, or member of the orders, or empty   12 its score   13 the next one, or empty
 --          14 "files" when files were stored for it, "messages" when it takes those of its conversation, "both", or
 --          empty
 --          15… field, value   then per blob: name, size
--- RETURNS  "CREATED" | "EXISTS" | "PASSED" | "BUSY" | "QUEUE" | "NOGRAPH" | "NOBLOB"
+-- RETURNS  "CREATED" | "EXISTS" | "PASSED" | "BUSY" | "QUEUE" | "NOGRAPH" | "NOBLOB" | "off" or "removing": the state
+--          of its app, which accepts no runs
 -- CALLER   store/redis/runs.rs, create_run
 local call, K, A = redis.call, KEYS, ARGV
 local function move()
@@ -28,11 +29,13 @@ if call('EXISTS', K[1]) == 1 then
   move()
   return 'EXISTS'
 end
+local closed = K[11] ~= K[3] and call('GET', K[11])
+if closed then return closed end
 if call('XLEN', K[2]) >= tonumber(A[1]) then return 'BUSY' end
 local takes = A[14] == 'messages' or A[14] == 'both'
 local last_blob = takes and #K - 4 or #K
-local first = 11 + tonumber(A[9])
-for i = 11, first - 1 do
+local first = 12 + tonumber(A[9])
+for i = 12, first - 1 do
   if call('XLEN', K[i]) >= tonumber(A[8]) then return 'QUEUE' end
 end
 if A[5] == '' and call('EXISTS', K[5]) == 0 then return 'NOGRAPH' end
