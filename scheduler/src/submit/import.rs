@@ -8,7 +8,7 @@ use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, FramePath, NodeId, RunId, ShardId};
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
-use tidemill_common::store::{NewRun, RunOwner, StoreError, Written};
+use tidemill_common::store::{LABELS_FIELD, NewRun, RunOwner, StoreError, Written};
 use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire;
 use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
@@ -88,8 +88,8 @@ impl Submitter {
         let mut fields = wire::state::head_fields(&head, &workflow.graph);
         fields.extend(retry.map(|retry| ("retry_of", retry.of.to_string())));
         fields.extend(match retry {
-            Some(retry) => self.handed_to(retry.of).await?,
-            None => RunOwner::handed_field(&handed(&snapshot, &workflow.graph)),
+            Some(retry) => self.kept_fields(retry.of).await?,
+            None => RunOwner::handed_field(&handed(&snapshot, &workflow.graph)).into_iter().collect(),
         });
         let new = NewRun {
             id: run,
@@ -112,11 +112,12 @@ impl Submitter {
         Ok(Submitted { run, is_new, status, workflow, conversation_id, warnings: Vec::new() })
     }
 
-    /// The field with the runs whose files the operator has handed to this run.
-    async fn handed_to(&self, run: RunId) -> Result<Option<(&'static str, String)>, StoreError> {
-        let found = self.store.app_records().fields_of_runs(&[run], &[RunOwner::HANDED]).await?;
-        let field = found.into_iter().next().and_then(|mut fields| fields.remove(RunOwner::HANDED));
-        Ok(field.map(|runs| (RunOwner::HANDED, runs)))
+    /// The fields of a run that a retry has, too: the runs whose files the operator has handed to it, and its labels.
+    async fn kept_fields(&self, run: RunId) -> Result<Vec<(&'static str, String)>, StoreError> {
+        let names = [RunOwner::HANDED, LABELS_FIELD];
+        let found = self.store.app_records().fields_of_runs(&[run], &names).await?;
+        let Some(mut fields) = found.into_iter().next() else { return Ok(Vec::new()) };
+        Ok(names.into_iter().filter_map(|name| Some((name, fields.remove(name)?))).collect())
     }
 
     /// Stores the values of the snapshot that the run reads, and its other blobs. Returns the variables with their

@@ -41,7 +41,8 @@ use tidemill_common::graph::Graph;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
 use tidemill_common::store::{
-    AppState, ConversationRef, Created, Meta, NewRun, Reserved, RunOwner, Runs, StoreError, scheduled_run,
+    AppState, ConversationRef, Created, LABELS_FIELD, Labels, Meta, NewRun, Reserved, RunOwner, Runs,
+    StoreError, scheduled_run,
 };
 use tidemill_common::wire;
 use tidemill_common::wire::conversation::conversation_copies;
@@ -228,6 +229,7 @@ impl Submitter {
                 .chain(RunOwner::handed_field(&handed))
                 .chain(answered_by)
                 .chain(published(&submission.workflow, graph))
+                .chain(labels(&submission.labels))
                 .chain(self.output_rules(&submission, graph))
                 .collect(),
             kind: wire::fact::kind::START,
@@ -419,6 +421,12 @@ fn published(source: &WorkflowSource, graph: &Graph) -> Option<(&'static str, St
         }
         WorkflowSource::App(_) | WorkflowSource::Text(_) | WorkflowSource::BuiltIn(_) => None,
     }
+}
+
+/// The field with the labels of a run, if it has any.
+fn labels(labels: &Labels) -> Option<(&'static str, String)> {
+    // Serialising texts cannot fail.
+    (!labels.is_empty()).then(|| (LABELS_FIELD, serde_json::to_string(labels).unwrap_or_default()))
 }
 
 /// The result of reserving the idempotency key.

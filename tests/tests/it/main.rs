@@ -6,6 +6,7 @@ mod annotations;
 mod api_refusals;
 mod api_runs;
 mod app_keys;
+mod app_life;
 mod app_models;
 mod black_holes;
 mod called;

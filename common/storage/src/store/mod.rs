@@ -21,6 +21,7 @@ pub mod following;
 mod jobs;
 mod journal;
 mod knowledge;
+mod labels;
 mod limit;
 pub mod memory;
 mod outage;
@@ -54,6 +55,7 @@ pub use jobs::{
 };
 pub use journal::{EntryBegin, EntryStored, JournalKey};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
+pub use labels::{LABELS_FIELD, Labels, label_id, labels_in};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
 pub use outage::Outage;
 pub use paused::Paused;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::labels::{LABELS_FIELD, label_ids};
 use super::{
     Annotations, AppKey, AppRecords, AppState, AuditLog, Catalog, CatalogKind, ConversationChange,
     ConversationRef, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired,
@@ -52,7 +53,16 @@ pub struct NewRun {
 impl NewRun {
     /// Its app, if it has one.
     pub fn app(&self) -> Option<&str> {
-        self.fields.iter().find_map(|(name, value)| (*name == "app").then_some(value.as_str()))
+        self.field("app")
+    }
+
+    /// The ids of its labels.
+    pub(super) fn labels(&self) -> Vec<String> {
+        label_ids(self.field(LABELS_FIELD))
+    }
+
+    fn field(&self, wanted: &str) -> Option<&str> {
+        self.fields.iter().find_map(|(name, value)| (*name == wanted).then_some(value.as_str()))
     }
 }
 
@@ -172,6 +182,8 @@ pub struct ListRuns {
     pub shards: Option<Vec<ShardId>>,
     /// Only those of this app. Ask [`Runs::lists_runs_by_app`] first.
     pub app: Option<String>,
+    /// Only those with the label of this [id](super::label_id), of all apps and of every status.
+    pub label: Option<String>,
     /// At most so many.
     pub limit: usize,
 }
@@ -250,8 +262,10 @@ pub trait Runs: AuditLog + Webhooks {
     /// Returns true when the runs of an app are best found in its own list. That is not so while a namespace of an earlier
     /// version is upgraded, and when fewer runs of all apps have the status.
     async fn lists_runs_by_app(&self, app: &str, status: Option<RunStatus>) -> Result<bool, StoreError>;
-    /// Takes runs off the list of an app that were listed there and no longer exist.
-    async fn runs_gone(&self, app: &str, gone: &[RunId]) -> Result<(), StoreError>;
+    /// Counts the runs that a query lists, without its limit.
+    async fn count_runs(&self, query: &ListRuns) -> Result<u64, StoreError>;
+    /// Takes runs off the list that a query reads, of an app or a label, that were listed there and no longer exist.
+    async fn runs_gone(&self, query: &ListRuns, gone: &[RunId]) -> Result<(), StoreError>;
     /// Appends a command's fact to the inbox unless the run has ended; once per key.
     async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError>;
     /// Fields of a run's pauses hash: `<pause id>` and its JSON, `<pause id>:answer` and its answer's.

@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 7556c165de2d7f5b85afa916c6914cc9cc8b1375ea47ba48efaf263f130c5e20
-Rest: 242c61d188ce5d06f05becde9e78f2c3949d045c7820585571af8182c0f3ab0f
+Document: a58d0c78e7034c7e7dc29b61922776302ac358ff41bcd6ae119ab7e4b48d638a
+Rest: 95c7e3578c21d99a155eb2d0fb689885998798340ed384dc2c0ac5cb2c513586
 """
 
 from __future__ import annotations
@@ -78,6 +78,8 @@ class App(TypedDict):
     mode: str
     version: str
     """SHA-256 of the workflow."""
+    state: Literal["on", "off", "removing"]
+    """Only an app that is on accepts new runs."""
     workflow_id: str
     """The version as a UUID."""
     created_at: float
@@ -550,6 +552,28 @@ class RefusedLetter(TypedDict):
     message: str
 
 
+class Removal(TypedDict):
+    """A removal of an app, or of a user of one, that is under way."""
+
+    id: str
+    app: str
+    user: str | None
+    """Null for a whole app."""
+    runs: Literal["keep", "stop", "remove"]
+    asked_at: float
+    """Unix seconds."""
+    stage: str
+    """What is being removed now."""
+    removed: dict[str, int]
+    """How many things of each kind were removed."""
+
+
+class Removals(TypedDict):
+    """All of `Removal`."""
+
+    data: list[Removal]
+
+
 class Retrieval(TypedDict):
     """How a dataset is searched."""
 
@@ -567,6 +591,13 @@ class RetryRequest(TypedDict):
     dry_run: NotRequired[bool]
     before: NotRequired[str | None]
     limit: NotRequired[int]
+
+
+class RollbackRequest(TypedDict):
+    """The version that becomes current again."""
+
+    version: str
+    """SHA-256 of the workflow."""
 
 
 class Rotation(TypedDict):
@@ -1023,6 +1054,8 @@ class PublishedApp(TypedDict):
     key: str | None
     """Null for a new version of an app."""
     key_id: str | None
+    unchanged: bool
+    """The version was the current one before."""
     warnings: list[Diagnostic]
     triggers: NotRequired[list[PublishedTrigger]]
 
@@ -1095,6 +1128,7 @@ class RunSummary(TypedDict):
     exceptions_count: int | None
     warnings_count: int
     key: str | None
+    labels: NotRequired[dict[str, str]]
     caller: Caller | None
     shard: int
 
@@ -1107,6 +1141,10 @@ class Runs(TypedDict):
     """Where the next page begins; null at the end."""
     scanned: NotRequired[int]
     """The number of runs that were looked at. A page may be short, or empty, and still have a `next`."""
+    total: NotRequired[int]
+    """With `total=true`: the number of runs that fit, if an index knows it."""
+    at_least: NotRequired[int]
+    """With `total=true`, if no index knows the number: so many exist at least."""
 
 
 class SubmitRequest(TypedDict):
@@ -1122,6 +1160,8 @@ class SubmitRequest(TypedDict):
     sys: NotRequired[dict[str, Any]]
     query: NotRequired[str]
     conversation: NotRequired[dict[str, Any]]
+    labels: NotRequired[dict[str, str]]
+    """Texts by which the run is found again."""
     durability: NotRequired[Literal["memory", "replicated", "fsync"]]
     """What must have happened before the answer; `scheduler.durability` by default."""
     conversation_id: NotRequired[str]
@@ -1182,6 +1222,7 @@ class Run(TypedDict):
     exceptions_count: int | None
     warnings_count: int
     key: str | None
+    labels: NotRequired[dict[str, str]]
     caller: Caller | None
     shard: int
     working_time: float

@@ -15,6 +15,7 @@ pub mod files;
 pub mod fleet;
 pub mod keys;
 pub mod knowledge;
+mod labels;
 pub mod messages;
 pub mod parameters;
 pub mod pauses;

@@ -11,7 +11,7 @@ use crate::api::admin::AdminCaller;
 use crate::api::auth::sha256_hex;
 use crate::api::durability;
 use crate::api::error::ApiError;
-use crate::api::native::apps;
+use crate::api::native::{apps, labels};
 use crate::api::request::{Body, nothing_left, take_count, take_list, take_object, take_text};
 use crate::api::roles::Role;
 use crate::submit::host;
@@ -58,6 +58,7 @@ pub(crate) async fn submit(
         commands: take_list(&mut map, "commands")?,
         call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),
         options,
+        labels: labels::take(&mut map, &state.config.run)?,
         idempotency: idempotency(&headers, "admin", &body)?,
         root: take_text(&mut map, "root")?,
         is_of_operator: true,

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
 use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
+use crate::store::labels::{LABELS_FIELD, label_ids};
 use crate::store::{
     Annotations, Answered, App, AppKey, AppRecords, AppState, Catalog, CatalogKind, ConversationChange,
     ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
@@ -93,6 +94,28 @@ impl Inner {
     pub(super) fn keep_blob(&self, shard: ShardId, id: &BlobId, text: &str) {
         let now = self.now();
         self.lock().shard(shard).put_blob(id, text, now);
+    }
+    /// All runs that a query lists, newest first.
+    fn runs_in(&self, query: &ListRuns) -> Vec<RunId> {
+        let space = self.lock();
+        let is_of_every_status = query.app.is_some() || query.label.is_some();
+        let has_label = |run: &Run, label: &String| {
+            label_ids(run.fields.get(LABELS_FIELD).map(String::as_str)).contains(label)
+        };
+        let wanted = |id: &RunId, run: &Run| {
+            (is_of_every_status || query.status.is_none_or(|status| run.status() == Some(status)))
+                && query.before.is_none_or(|before| run.created_at < before)
+                && query.since.is_none_or(|since| run.created_at >= since)
+                && query.shards.as_ref().is_none_or(|shards| shards.contains(&id.shard()))
+                && query.label.as_ref().is_none_or(|label| has_label(run, label))
+                && (query.label.is_some()
+                    || query.app.as_ref().is_none_or(|app| run.fields.get("app") == Some(app)))
+        };
+        let runs = space.shards.values().flat_map(|shard| &shard.runs);
+        let mut found: Vec<(Timestamp, RunId)> =
+            runs.filter(|(id, run)| wanted(id, run)).map(|(id, run)| (run.created_at, *id)).collect();
+        found.sort_by(|a, b| b.cmp(a));
+        found.into_iter().map(|(_, id)| id).collect()
     }
     fn page_of(&self, run: RunId, part: &str, page: Page) -> Vec<String> {
         let mut space = self.lock();
@@ -189,26 +212,20 @@ impl Runs for MemoryStore {
     }
 
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
-        let space = self.inner.lock();
-        let wanted = |id: &RunId, run: &Run| {
-            (query.app.is_some() || query.status.is_none_or(|status| run.status() == Some(status)))
-                && query.before.is_none_or(|before| run.created_at < before)
-                && query.since.is_none_or(|since| run.created_at >= since)
-                && query.shards.as_ref().is_none_or(|shards| shards.contains(&id.shard()))
-                && query.app.as_ref().is_none_or(|app| run.fields.get("app") == Some(app))
-        };
-        let runs = space.shards.values().flat_map(|shard| &shard.runs);
-        let mut found: Vec<(Timestamp, RunId)> =
-            runs.filter(|(id, run)| wanted(id, run)).map(|(id, run)| (run.created_at, *id)).collect();
-        found.sort_by(|a, b| b.cmp(a));
-        Ok(found.into_iter().take(query.limit).map(|(_, id)| id).collect())
+        let mut found = self.inner.runs_in(query);
+        found.truncate(query.limit);
+        Ok(found)
+    }
+
+    async fn count_runs(&self, query: &ListRuns) -> Result<u64, StoreError> {
+        Ok(self.inner.runs_in(query).len() as u64)
     }
 
     async fn lists_runs_by_app(&self, _: &str, _: Option<RunStatus>) -> Result<bool, StoreError> {
         Ok(true)
     }
 
-    async fn runs_gone(&self, _: &str, _: &[RunId]) -> Result<(), StoreError> {
+    async fn runs_gone(&self, _: &ListRuns, _: &[RunId]) -> Result<(), StoreError> {
         Ok(())
     }
 

@@ -424,6 +424,14 @@ impl Keys {
     pub fn runs_of_app(&self, shard: ShardId, app: Option<&str>) -> Option<String> {
         Some(self.tagged(shard, &["}:runs_of_app:", app?]))
     }
+    /// zset: runs with a label by creation (us), by the label's id
+    pub fn runs_of_label(&self, shard: ShardId, label: &str) -> String {
+        self.tagged(shard, &["}:runs_of_label:", label])
+    }
+    /// zset: ids of labels by the creation of the newest run that has the label (us)
+    pub fn labels(&self, shard: ShardId) -> String {
+        self.shard(shard, "labels")
+    }
     /// string: `off` or `removing`; this app accepts no runs on the shard
     pub fn closed(&self, shard: ShardId, app: &str) -> String {
         self.tagged(shard, &["}:closed:", app])

@@ -35,6 +35,7 @@ mod pauses;
 mod removals;
 mod runs;
 mod runs_of_app;
+mod runs_of_label;
 mod shard_readers;
 mod shards;
 mod suspects;
