@@ -104,9 +104,9 @@ impl Retention {
         let timed = store.expire_blobs(shard, before(now, SETTLED), BLOBS_PIECE).await?;
         let early = before(now, Duration::from_secs(limits::EARLY_FILES_SECONDS));
         let early = store.settle_early_files(shard, early, FILES_PIECE).await?;
-        store.tidy_labels(shard, LABELS_PIECE).await?;
         let left = store.files_left(shard, FILES_PIECE).await?;
         let removed = remove_files(store, files, &left).await?;
+        store.tidy_labels(shard, LABELS_PIECE).await?;
         let are_files_left = left.len() >= FILES_PIECE && removed > 0;
         let is_more = aged >= PIECE || evicted >= PIECE || timed >= BLOBS_PIECE;
         let is_more = is_more || early >= FILES_PIECE || are_files_left;

@@ -24,10 +24,12 @@ use crate::shards::lease::Lease;
 use crate::submit::Submitter;
 
 /// The pause between two looks for removals.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
+const LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// The pause between two pieces, so that other requests come between them.
 const PIECE_PAUSE: Duration = Duration::from_millis(5);
-/// The longest pause between two looks at runs that are not done yet.
+/// The first pause before runs that are not done yet are looked at again; each next one is longer.
+const WAIT: Duration = Duration::from_secs(1);
+/// The longest of these pauses.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// The reason why a piece was not done.
@@ -107,13 +109,15 @@ impl Removals {
                 Ok(Piece::Again) => {
                     removal.looks = removal.looks.saturating_add(1);
                     (removal.place, removal.is_left) = Default::default();
-                    let pause = LOOK_PAUSE.saturating_mul(removal.looks).min(WAIT_MAX);
+                    let pause = WAIT.saturating_mul(removal.looks).min(WAIT_MAX);
                     waiting.push((id.clone(), now + pause));
                 }
-                Err(Failed::Store(error)) => return Err(error.into()),
-                Err(Failed::Files(error)) => {
-                    tracing::warn!(app = removal.app, %error, "uploads cannot be removed yet; it is tried again");
+                Err(Failed::Store(error)) if error.is_passing() => return Err(error.into()),
+                // The others go on.
+                Err(error) => {
+                    tracing::warn!(app = removal.app, stage = removal.stage.name(), %error, "a removal has to wait; it is tried again");
                     waiting.push((id.clone(), now + WAIT_MAX));
+                    continue;
                 }
             }
             // If another process has moved it meanwhile, that one goes on.
@@ -138,6 +142,8 @@ impl Removals {
             Stage::Uploads => self.some_uploads(removal).await,
             Stage::Runs => self.remove_some(removal).await,
             Stage::End if is_app => {
+                // A request that was under way may have added a key or a trigger since.
+                self.begin(removal).await?;
                 self.store.removals().drop_app(&removal.app).await?;
                 Ok(Piece::Done)
             }
