@@ -21,6 +21,7 @@ mod inbox;
 mod jobs;
 mod keeping;
 mod knowledge;
+mod labelling;
 mod limiting;
 mod noticing;
 mod removing;
@@ -130,6 +131,10 @@ cases! {
     auditing::{
         the_audit_log_has_what_was_noted_the_newest_first_in_pages,
         the_audit_log_keeps_the_newest_entries_and_none_that_are_too_old,
+    },
+    labelling::{
+        runs_with_a_label_are_listed_and_counted_until_they_are_removed,
+        lists_of_labels_lose_runs_that_an_earlier_version_has_removed,
     },
     removing::{
         an_app_that_is_not_on_accepts_no_runs,

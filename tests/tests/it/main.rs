@@ -48,6 +48,7 @@ mod https;
 mod https_sockets;
 mod key_rights;
 mod knowledge;
+mod labels;
 mod layering;
 mod library;
 mod library_steps;

@@ -199,13 +199,19 @@ impl Filter {
     /// The number of runs that it takes, if an index knows it: those of an app or with one label, and of any time. Other lists
     /// also have runs that Tidemill does for itself.
     async fn total(&self, store: &dyn Runs) -> Result<Option<u64>, ApiError> {
-        let has_others = self.status.is_some() || self.user.is_some() || self.error.is_some();
+        if self.status.is_some() || self.user.is_some() || self.error.is_some() {
+            return Ok(None);
+        }
         let (app, label) = match (&self.app, self.labels.as_slice()) {
-            _ if has_others => return Ok(None),
-            (Some(app), []) if store.lists_runs_by_app(app, None).await? => (Some(app.clone()), None),
+            (Some(app), []) => (Some(app.clone()), None),
             (None, [(name, value)]) => (None, Some(label_id(name, value))),
             _ => return Ok(None),
         };
+        if let Some(app) = &app
+            && !store.lists_runs_by_app(app, None).await?
+        {
+            return Ok(None);
+        }
         let query = ListRuns { app, label, before: self.until, since: self.since, ..ListRuns::default() };
         Ok(Some(store.count_runs(&query).await?))
     }
