@@ -225,7 +225,7 @@ impl Runs for RedisStore {
     }
 
     async fn runs_gone(&self, query: &ListRuns, gone: &[RunId]) -> Result<(), StoreError> {
-        self.take_off(query, gone).await
+        self.take_off_list(query, gone).await
     }
 
     async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError> {

@@ -123,7 +123,7 @@ impl RedisStore {
 
     /// Takes runs off the list of an app or a label that no longer exist. Nothing is lost: a run and its entry are written
     /// together.
-    pub(super) async fn take_off(&self, query: &ListRuns, gone: &[RunId]) -> Result<(), StoreError> {
+    pub(super) async fn take_off_list(&self, query: &ListRuns, gone: &[RunId]) -> Result<(), StoreError> {
         if gone.is_empty() {
             return Ok(());
         }
