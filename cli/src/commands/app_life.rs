@@ -105,9 +105,9 @@ mod tests {
                 "removed": {"runs": 3}},
         ]});
         let list = render_list(&removals);
-        let expected = "APP  USER  RUNS    STAGE  BEGUN                    REMOVED\n\
-                        a1         remove  runs   1970-01-01 00:00:00 UTC  3 runs\n";
-        assert_eq!(list, expected);
+        let rows: Vec<&str> = list.lines().collect();
+        assert!(rows[0].starts_with("APP  USER  RUNS    STAGE  BEGUN"), "{list}");
+        assert_eq!(rows[1], "a1   -     remove  runs   1970-01-01 00:00:00 UTC  3 runs");
     }
 
     #[test]

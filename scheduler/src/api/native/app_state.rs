@@ -66,7 +66,7 @@ pub async fn rollback(
     };
     let workflow = state.workflows.of_document(&version, &document)?;
     state.workflows.check_moderation(&workflow.graph)?;
-    let answer = put_version(&state, &workflow, (&id, None), Some(&app), Vec::new()).await?;
+    let answer = put_version(&state, &workflow, (&id, None), Some(&*app), Vec::new()).await?;
     tracing::info!(app = id, version, before = app.version, "an earlier version of an app is current again");
     Ok(JsonBody(answer))
 }
