@@ -245,7 +245,7 @@ async fn an_app_is_removed_with_all_that_belongs_to_it_also_when_a_scheduler_die
     assert_eq!(ids, [kept.as_str()], "{}", listed.text);
     assert_eq!(delete(&admin, &format!("/api/v1/apps/{id}")).await.status, 404);
     until("nothing of the apps to be left", LONG, async || {
-        let left = lines_with(&everything(redis), &[&id, &waits, "first-word", &run]);
+        let left = lines_with(&everything(redis), &[id.as_str(), waits.as_str(), "first-word", run.as_str()]);
         // The marks that refuse late runs, the records of revoked keys, and the audit log.
         let is_meant = |line: &String| {
             line.contains(":closed:") || line.starts_with("tm:keys:revoked ") || line.starts_with("tm:audit ")
