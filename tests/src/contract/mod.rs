@@ -141,6 +141,7 @@ cases! {
         an_app_that_is_being_removed_stays_so,
         a_removal_is_moved_by_one_process_only,
         what_an_app_keeps_is_found_and_removed,
+        applied_facts_are_removed_and_others_stay,
         discarded_runs_go_when_they_have_ended,
     },
     app_records::{

@@ -4,8 +4,9 @@ use super::conversing::entering;
 use super::fixtures::{SHARD, created_at, ended, new_run, run_id};
 use super::{Outcome, Subject, same};
 use tidemill_common::clock::Timestamp;
+use tidemill_common::ids::EntryId;
 use tidemill_common::store::{
-    App, AppState, Created, Page, Removals, Reserved, StateSet, Trigger, TriggerChanges, TriggerKind,
+    App, AppState, Commit, Created, Page, Removals, Reserved, StateSet, Trigger, TriggerChanges, TriggerKind,
 };
 
 fn app(id: &str) -> App {
@@ -132,6 +133,21 @@ pub(super) async fn what_an_app_keeps_is_found_and_removed(s: Subject) -> Outcom
     removals.drop_annotations("app").await?;
     removals.drop_lists("app").await?;
     same("no ratings", records.feedbacks("app", Page { from: 0, count: 9 }).await?.len(), 0)
+}
+
+pub(super) async fn applied_facts_are_removed_and_others_stay(s: Subject) -> Outcome {
+    let store = s.store();
+    s.create(1).await?;
+    let mut owning = s.own("a").await?;
+    same("before", store.inbox_len(SHARD).await?, 1)?;
+    store.removals().drop_applied().await?;
+    same("not applied yet", store.inbox_len(SHARD).await?, 1)?;
+    let due = store.due(SHARD, Some((EntryId::ZERO, 9)), created_at(1), 9).await?;
+    let cursor = Some(due.facts[0].entry);
+    owning.commit(Commit { cursor, ..Commit::default() }).await?;
+    s.create(2).await?;
+    store.removals().drop_applied().await?;
+    same("the other one", store.inbox_len(SHARD).await?, 1)
 }
 
 pub(super) async fn discarded_runs_go_when_they_have_ended(s: Subject) -> Outcome {

@@ -91,6 +91,9 @@ pub trait Removals: Send + Sync {
     async fn drop_annotations(&self, app: &str) -> Result<(), StoreError>;
     /// Removes the list of ratings of an app, and what counts its uploads.
     async fn drop_lists(&self, app: &str) -> Result<(), StoreError>;
+    /// Removes the facts that were applied from the inboxes of all shards: the last one of each would stay until the next
+    /// one is applied, with what a client has given to its run.
+    async fn drop_applied(&self) -> Result<(), StoreError>;
     /// Removes the versions of an app, and the app itself. Its id accepts no runs for a day.
     async fn drop_app(&self, app: &str) -> Result<(), StoreError>;
 }

@@ -144,10 +144,14 @@ impl Removals {
             Stage::End if is_app => {
                 // A request that was under way may have added a key or a trigger since.
                 self.begin(removal).await?;
+                self.store.removals().drop_applied().await?;
                 self.store.removals().drop_app(&removal.app).await?;
                 Ok(Piece::Done)
             }
-            Stage::End => Ok(Piece::Done),
+            Stage::End => {
+                self.store.removals().drop_applied().await?;
+                Ok(Piece::Done)
+            }
         }
     }
 }

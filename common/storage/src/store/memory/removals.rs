@@ -141,6 +141,15 @@ impl Removals for MemoryStore {
         Ok(())
     }
 
+    async fn drop_applied(&self) -> Result<(), StoreError> {
+        let mut space = self.inner.lock();
+        for shard in space.shards.values_mut() {
+            let cursor = shard.fence.cursor;
+            shard.inbox.trim_through(cursor);
+        }
+        Ok(())
+    }
+
     async fn drop_app(&self, app: &str) -> Result<(), StoreError> {
         let mut space = self.inner.lock();
         space.closed_apps.insert(app.to_owned(), AppState::Removing);

@@ -281,6 +281,23 @@ impl Removals for RedisStore {
         self.unlink("removing the ratings of an app", keys).await
     }
 
+    async fn drop_applied(&self) -> Result<(), StoreError> {
+        const DOING: &str = "removing applied facts";
+        for shard in Self::shards_of(Runs::meta(self).await?) {
+            let (fence, inbox) = (self.keys.fence(shard), self.keys.inbox(shard));
+            let mut command = redis::cmd("HGET");
+            command.arg(fence).arg("cursor");
+            let cursor: Option<String> = self.connector.ask(DOING, &command).await?;
+            let Some(cursor) = cursor else { continue };
+            // A commit applies a fact and moves the cursor, so all up to it is done with. The stream keeps its last id.
+            let mut pipe = redis::pipe();
+            pipe.cmd("XTRIM").arg(&inbox).arg("MINID").arg(&cursor).ignore();
+            pipe.cmd("XDEL").arg(&inbox).arg(&cursor).ignore();
+            self.connector.ask_all::<()>(DOING, &pipe).await?;
+        }
+        Ok(())
+    }
+
     async fn drop_app(&self, app: &str) -> Result<(), StoreError> {
         const DOING: &str = "removing an app";
         self.close(app, AppState::Removing).await?;
