@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use crate::api::ApiState;
 use crate::app::StartError;
 use crate::background::budgets::Meter;
+use crate::background::removals::Removals;
 use crate::background::subruns::SubrunStarter;
 use crate::background::triggers::schedules::Schedules;
 use crate::background::turns::TurnSettler;
@@ -177,6 +178,7 @@ pub fn begin_background(
     tasks.spawn(submitter.limiter.clone().run(lease.clone(), stopped.clone()));
     tasks.spawn(submitter.limiter.clone().send_changes(stopped.clone()));
     tasks.spawn(uploads::run(submitter.clone(), config.scheduler.upload_days, stopped.clone()));
+    tasks.spawn(Removals::new(store.clone(), submitter.clone()).run(lease.clone(), stopped.clone()));
     tasks.spawn(submitter.webhooks.clone().run(stopped.clone()));
     tasks.spawn(state.webhooks.clone().run(lease.clone(), stopped.clone()));
     let turns = TurnSettler::new(store, workflows, config.clone());

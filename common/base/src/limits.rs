@@ -418,6 +418,10 @@ pub const PROMPT_BYTES_MAX: usize = 1024 * 1024;
 pub const TOOL_CALLS_MAX: u32 = 3;
 /// Most warnings that a run keeps (`run.warnings_max`), and most of one attempt of a node.
 pub const RUN_WARNINGS_MAX: usize = 100;
+/// Most labels of a run (`labels_max`). Each costs an entry in an index for as long as the run is kept.
+pub const RUN_LABELS_MAX: usize = 16;
+/// Longest name and longest value of a label, in characters (`label_chars_max`): an id with a prefix fits.
+pub const RUN_LABEL_CHARS_MAX: usize = 128;
 /// Longest text of a warning, in characters. A longer one is cut: the run's state keeps it.
 pub const WARNING_CHARS_MAX: usize = 1000;
 /// Largest value that the row of a node shows with `values=true`, in bytes of JSON; of a larger one only the size.

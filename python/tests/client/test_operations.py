@@ -28,6 +28,12 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "publish_app": lambda client: client.apps.publish("a:\n", app="a", create=True, strict=True),
     "list_apps": lambda client: client.apps.all(),
     "get_app": lambda client: client.apps.get("a"),
+    "remove_app": lambda client: client.apps.remove("a", runs="stop"),
+    "disable_app": lambda client: client.apps.disable("a"),
+    "enable_app": lambda client: client.apps.enable("a"),
+    "roll_back_app": lambda client: client.apps.roll_back("a", "v"),
+    "remove_user": lambda client: client.apps.remove_user("a", "u"),
+    "list_removals": lambda client: client.apps.removals(),
     "list_versions": lambda client: client.apps.versions("a"),
     "remove_version": lambda client: client.apps.remove_version("a", "v"),
     "add_app_key": lambda client: client.apps.add_key("a"),
@@ -87,8 +93,9 @@ CALLS: dict[str, Callable[[Client], Any]] = {
         options={"max_steps": 1, "template_undefined": "strict"},
         config={"tenant_id": "t"},
         call_depth=1,
+        labels={"ticket": "4711"},
     ),
-    "list_runs": lambda client: list(client.runs(status="failed")),
+    "list_runs": lambda client: list(client.runs(status="failed", label="ticket=4711")),
     "import_run": lambda client: client.resume(
         {"tidemill_snapshot": 1, "run_id": "r", "version": "v", "workflow": "w"}
     ),

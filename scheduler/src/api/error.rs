@@ -39,6 +39,8 @@ pub enum Cause {
     Busy,
     /// The API key may spend nothing more.
     OverBudget,
+    /// The app accepts no runs.
+    AppClosed,
     /// The body of the request is too large.
     TooLarge,
     /// A defect, or a failure that the client cannot change.
@@ -234,6 +236,12 @@ impl From<SubmitError> for ApiError {
             }
             SubmitError::OverLimit(_) => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", message).because(Cause::Busy)
+            }
+            SubmitError::AppOff(_) => {
+                Self::new(StatusCode::CONFLICT, "app_off", message).because(Cause::AppClosed)
+            }
+            SubmitError::AppRemoved(_) => {
+                Self::new(StatusCode::CONFLICT, "app_removing", message).because(Cause::AppClosed)
             }
             SubmitError::Store(error) => error.into(),
             SubmitError::Inputs { invalid_param: false, .. } => Self::internal(&error),

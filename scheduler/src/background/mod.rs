@@ -5,10 +5,12 @@
 //! - [`triggers`] starts runs by schedule; [`budgets`] refuses runs of apps and keys that have spent too much.
 //! - [`limits`] refuses requests and runs of apps and keys above their limits. Each scheduler does that.
 //! - [`webhooks`] notifies the servers that apps name about runs.
+//! - [`removals`] removes apps and users of apps.
 //! - [`uploads`] removes old uploads. Each scheduler does that, without a lease.
 
 pub mod budgets;
 pub(crate) mod limits;
+pub(crate) mod removals;
 pub mod subruns;
 pub mod triggers;
 pub mod turns;

@@ -8,7 +8,7 @@ use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, FramePath, NodeId, RunId, ShardId};
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
-use tidemill_common::store::{NewRun, RunOwner, StoreError, Written};
+use tidemill_common::store::{LABELS_FIELD, NewRun, RunOwner, StoreError, Written};
 use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire;
 use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
@@ -77,13 +77,19 @@ impl Submitter {
         if let (Some(_), Some(app), None) = (retry, head.app.as_deref(), &snapshot.head.caller) {
             head.webhook = self.webhooks.events_of(app).await?;
         }
+        if let Some(id) = head.app.as_deref()
+            && let Some(app) = self.store.app(id).await?
+            && let Some(closed) = SubmitError::of_state(id, app.state)
+        {
+            return Err(closed);
+        }
         // A retry does not create its conversation again if that was removed since.
         self.talk_on(&workflow.graph, run, &head, retry.is_some()).await?;
         let mut fields = wire::state::head_fields(&head, &workflow.graph);
         fields.extend(retry.map(|retry| ("retry_of", retry.of.to_string())));
         fields.extend(match retry {
-            Some(retry) => self.handed_to(retry.of).await?,
-            None => RunOwner::handed_field(&handed(&snapshot, &workflow.graph)),
+            Some(retry) => self.kept_fields(retry.of).await?,
+            None => RunOwner::handed_field(&handed(&snapshot, &workflow.graph)).into_iter().collect(),
         });
         let new = NewRun {
             id: run,
@@ -99,7 +105,7 @@ impl Submitter {
             has_files: false,
             takes_messages: None,
         };
-        let is_new = is_new(self.store.create_run(&new).await?)?;
+        let is_new = is_new(self.store.create_run(&new).await?, head.app.as_deref())?;
         // The operator's decision: no limit refuses it.
         self.limiter.hold(run, &head);
         tracing::info!(%run, from = snapshot.run_id, is_retry = retry.is_some(), "run imported");
@@ -108,11 +114,12 @@ impl Submitter {
         Ok(Submitted { run, is_new, status, workflow, conversation_id, warnings: Vec::new() })
     }
 
-    /// The field with the runs whose files the operator has handed to this run.
-    async fn handed_to(&self, run: RunId) -> Result<Option<(&'static str, String)>, StoreError> {
-        let found = self.store.app_records().fields_of_runs(&[run], &[RunOwner::HANDED]).await?;
-        let field = found.into_iter().next().and_then(|mut fields| fields.remove(RunOwner::HANDED));
-        Ok(field.map(|runs| (RunOwner::HANDED, runs)))
+    /// The fields of a run that a retry has, too: the runs whose files the operator has handed to it, and its labels.
+    async fn kept_fields(&self, run: RunId) -> Result<Vec<(&'static str, String)>, StoreError> {
+        let names = [RunOwner::HANDED, LABELS_FIELD];
+        let found = self.store.app_records().fields_of_runs(&[run], &names).await?;
+        let Some(mut fields) = found.into_iter().next() else { return Ok(Vec::new()) };
+        Ok(names.into_iter().filter_map(|name| Some((name, fields.remove(name)?))).collect())
     }
 
     /// Stores the values of the snapshot that the run reads, and its other blobs. Returns the variables with their

@@ -40,8 +40,12 @@ use tidemill_common::dsl::moderation::OutputRules;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
-use tidemill_common::store::{Created, Meta, NewRun, Reserved, RunOwner, Runs, StoreError, scheduled_run};
+use tidemill_common::store::{
+    AppState, ConversationRef, Created, LABELS_FIELD, Labels, Meta, NewRun, Reserved, RunOwner, Runs,
+    StoreError, scheduled_run,
+};
 use tidemill_common::wire;
+use tidemill_common::wire::conversation::conversation_copies;
 
 use self::clock::StoreClock;
 use self::end_users::EndUsers;
@@ -147,6 +151,11 @@ impl Submitter {
                 return Ok(Submitted { run, is_new: false, status, workflow, conversation_id, warnings });
             }
         };
+        if let WorkflowSource::App(app) = &submission.workflow
+            && let Some(closed) = SubmitError::of_state(&app.id, app.state)
+        {
+            return Err(closed);
+        }
         let place = self.place_for(&submission, run).await?;
         prepared.place = place.clone();
         let submitted = Box::pin(self.create_in_place(submission, prepared, run)).await;
@@ -256,6 +265,7 @@ impl Submitter {
                 .chain(RunOwner::handed_field(&handed))
                 .chain(answered_by)
                 .chain(published(&submission.workflow, graph))
+                .chain(labels(&submission.labels))
                 .chain(self.output_rules(&submission, graph))
                 .collect(),
             kind: wire::fact::kind::START,
@@ -269,7 +279,11 @@ impl Submitter {
             takes_messages: head.conversation_id.clone().filter(|_| head.takes_messages),
         };
         self.limiter.keep(place).await?;
-        let is_new = is_new(self.store.create_run(&new).await?)?;
+        let created = self.store.create_run(&new).await?;
+        if created == Created::Closed(AppState::Removing) {
+            self.leave(&head, graph, run).await?;
+        }
+        let is_new = is_new(created, head.app.as_deref())?;
         crash::pass(CrashPoint::RunCreated);
         if let Some(hit) = hit.filter(|_| is_new) {
             self.count_hit(hit, &head).await;
@@ -335,6 +349,20 @@ impl Submitter {
             options: prepared.options,
             created_at,
         })
+    }
+
+    /// Removes the conversation that a run of a removed app has just entered. The removal may have looked for conversations
+    /// before.
+    async fn leave(&self, head: &RunHead, graph: &Graph, run: RunId) -> Result<(), StoreError> {
+        let Some(id) = head.conversation_id.clone().filter(|_| head.leaves_turn) else { return Ok(()) };
+        let of = ConversationRef {
+            shard: run.shard(),
+            copies: conversation_copies(graph, &id),
+            id,
+            app: head.app.clone().unwrap_or_default(),
+            user: head.user.clone(),
+        };
+        self.store.drop_conversation(&of).await.map(|_| ())
     }
 
     /// The events of a run for the webhook of its app. A sub-workflow run is a part of its caller.
@@ -432,6 +460,12 @@ fn published(source: &WorkflowSource, graph: &Graph) -> Option<(&'static str, St
     }
 }
 
+/// The field with the labels of a run, if it has any.
+fn labels(labels: &Labels) -> Option<(&'static str, String)> {
+    // Serialising texts cannot fail.
+    (!labels.is_empty()).then(|| (LABELS_FIELD, serde_json::to_string(labels).unwrap_or_default()))
+}
+
 /// The result of reserving the idempotency key.
 enum Reservation {
     /// The run must be created under this id.
@@ -441,8 +475,14 @@ enum Reservation {
 }
 
 /// True when the run was created now, false when it existed before.
-fn is_new(created: Created) -> Result<bool, SubmitError> {
+fn is_new(created: Created, app: Option<&str>) -> Result<bool, SubmitError> {
     match created {
+        Created::Closed(AppState::Off | AppState::On) => {
+            Err(SubmitError::AppOff(app.unwrap_or_default().to_owned()))
+        }
+        Created::Closed(AppState::Removing) => {
+            Err(SubmitError::AppRemoved(app.unwrap_or_default().to_owned()))
+        }
         Created::Created => Ok(true),
         Created::Exists => Ok(false),
         Created::Passed => Err(SubmitError::Passed),

@@ -22,8 +22,10 @@ mod inbox;
 mod jobs;
 mod keeping;
 mod knowledge;
+mod labelling;
 mod limiting;
 mod noticing;
+mod removing;
 mod runs;
 mod spending;
 mod steps;
@@ -136,6 +138,18 @@ cases! {
     auditing::{
         the_audit_log_has_what_was_noted_the_newest_first_in_pages,
         the_audit_log_keeps_the_newest_entries_and_none_that_are_too_old,
+    },
+    labelling::{
+        runs_with_a_label_are_listed_and_counted_until_they_are_removed,
+        lists_of_labels_lose_runs_that_an_earlier_version_has_removed,
+    },
+    removing::{
+        an_app_that_is_not_on_accepts_no_runs,
+        an_app_that_is_being_removed_stays_so,
+        a_removal_is_moved_by_one_process_only,
+        what_an_app_keeps_is_found_and_removed,
+        applied_facts_are_removed_and_others_stay,
+        discarded_runs_go_when_they_have_ended,
     },
     app_records::{
         versions_of_an_app_stay_with_their_first_time,

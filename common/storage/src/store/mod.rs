@@ -22,11 +22,13 @@ pub mod following;
 mod jobs;
 mod journal;
 mod knowledge;
+mod labels;
 mod limit;
 pub mod memory;
 mod outage;
 mod paused;
 pub mod redis;
+mod removals;
 mod runs;
 mod shards;
 mod trigger;
@@ -57,9 +59,11 @@ pub use jobs::{
 };
 pub use journal::{EntryBegin, EntryStored, JournalKey};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
+pub use labels::{LABELS_FIELD, Labels, label_id, labels_in};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
 pub use outage::Outage;
 pub use paused::Paused;
+pub use removals::{AppState, Removals, StateSet};
 pub use runs::{
     Answered, App, CommandKey, Created, ListRuns, NewRun, Page, PauseAnswer, Reserved, RunCommand, Runs, Sent,
 };

@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: eb1859834341407dae34f73c6f9d3af4843c5e29b79c69a240a6fb2b65e7e6f6
-Rest: 4d9fef293e78faa7cbc910d6ccd87ff56af639014ec1ad6f07243b8f33ef0786
+Document: 873be73683af064986e4c60492408571732b41d28aeb9e11a60043d8bb68c262
+Rest: 84ce8bd294054fc478200da89ee8aa17fd14d237a9a124a445257cfad20e2acf
 """
 
 from __future__ import annotations
@@ -548,6 +548,28 @@ class RefusedLetter(TypedDict):
     message: str
 
 
+class Removal(TypedDict):
+    """A removal of an app, or of a user of one, that is under way."""
+
+    id: str
+    app: str
+    user: str | None
+    """Null for a whole app."""
+    runs: Literal["keep", "stop", "remove"]
+    asked_at: float
+    """Unix seconds."""
+    stage: str
+    """What is being removed now."""
+    removed: dict[str, int]
+    """How many things of each kind were removed."""
+
+
+class Removals(TypedDict):
+    """All of `Removal`."""
+
+    data: list[Removal]
+
+
 class Retrieval(TypedDict):
     """How a dataset is searched."""
 
@@ -565,6 +587,13 @@ class RetryRequest(TypedDict):
     dry_run: NotRequired[bool]
     before: NotRequired[str | None]
     limit: NotRequired[int]
+
+
+class RollbackRequest(TypedDict):
+    """The version that becomes current again."""
+
+    version: str
+    """SHA-256 of the workflow."""
 
 
 class Rotation(TypedDict):
@@ -829,6 +858,8 @@ class App(TypedDict):
     mode: str
     version: str
     """SHA-256 of the workflow."""
+    state: Literal["on", "off", "removing"]
+    """Only an app that is on accepts new runs."""
     workflow_id: str
     """The version as a UUID."""
     created_at: float
@@ -1043,6 +1074,8 @@ class PublishedApp(TypedDict):
     key: str | None
     """Null for a new version of an app."""
     key_id: str | None
+    unchanged: bool
+    """The version was the current one before."""
     warnings: list[Diagnostic]
     triggers: NotRequired[list[PublishedTrigger]]
 
@@ -1115,6 +1148,7 @@ class RunSummary(TypedDict):
     exceptions_count: int | None
     warnings_count: int
     key: str | None
+    labels: NotRequired[dict[str, str]]
     caller: Caller | None
     shard: int
 
@@ -1127,6 +1161,10 @@ class Runs(TypedDict):
     """Where the next page begins; null at the end."""
     scanned: NotRequired[int]
     """The number of runs that were looked at. A page may be short, or empty, and still have a `next`."""
+    total: NotRequired[int]
+    """With `total=true`: the number of runs that fit, if an index knows it."""
+    at_least: NotRequired[int]
+    """With `total=true`, if no index knows the number: so many exist at least."""
 
 
 class SubmitRequest(TypedDict):
@@ -1142,6 +1180,8 @@ class SubmitRequest(TypedDict):
     sys: NotRequired[dict[str, Any]]
     query: NotRequired[str]
     conversation: NotRequired[dict[str, Any]]
+    labels: NotRequired[dict[str, str]]
+    """Texts by which the run is found again."""
     durability: NotRequired[Literal["memory", "replicated", "fsync"]]
     """What must have happened before the answer; `scheduler.durability` by default."""
     conversation_id: NotRequired[str]
@@ -1202,6 +1242,7 @@ class Run(TypedDict):
     exceptions_count: int | None
     warnings_count: int
     key: str | None
+    labels: NotRequired[dict[str, str]]
     caller: Caller | None
     shard: int
     working_time: float

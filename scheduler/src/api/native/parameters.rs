@@ -10,8 +10,9 @@ use crate::api::error::ApiError;
 use crate::api::request::Params;
 
 /// Routes below `/api/v1`, and the parameters that one of their methods reads. Routes that are not listed read none.
-const READ: [(&str, &[&str]); 16] = [
+const READ: [(&str, &[&str]); 17] = [
     ("/apps", &["create", "strict"]),
+    ("/apps/{id}", &["runs"]),
     ("/audit", &["action", "before", "limit", "since", "who"]),
     ("/calls/{id}", &["force"]),
     ("/datasources/{id}", &["force"]),
@@ -21,7 +22,10 @@ const READ: [(&str, &[&str]); 16] = [
     ("/library/{id}", &["force"]),
     ("/profiles/{id}", &["force"]),
     ("/providers/{id}", &["force"]),
-    ("/runs", &["app", "before", "error", "limit", "since", "status", "until", "user", "wait"]),
+    (
+        "/runs",
+        &["app", "before", "error", "label", "limit", "since", "status", "total", "until", "user", "wait"],
+    ),
     ("/runs/{id}", &["values"]),
     ("/runs/{id}/events", &["after", "dialect", "follow"]),
     ("/runs/{id}/history", &["errors", "from", "limit", "view"]),
@@ -74,7 +78,7 @@ mod tests {
                 "/runs",
                 vec!["limit", "page"],
                 Some(
-                    "unknown parameter page; this route has app, before, error, limit, since, status, until, user, wait",
+                    "unknown parameter page; this route has app, before, error, label, limit, since, status, total, until, user, wait",
                 ),
             ),
             ("/triggers", vec!["limit"], Some("unknown parameter limit; this route has no parameters")),

@@ -148,6 +148,7 @@ pub(super) fn summary(run: &RunRecord) -> JsonMap {
         "exceptions_count": run.exceptions,
         "warnings_count": run.warnings.unwrap_or(0),
         "key": run.key,
+        "labels": run.labels,
         "caller": run.caller.as_ref().map(|caller| {
             json!({"run": caller.run, "node": caller.node, "frame": caller.frame})
         }),

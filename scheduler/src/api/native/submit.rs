@@ -17,7 +17,7 @@ use crate::api::auth::sha256_hex;
 use crate::api::durability;
 use crate::api::ends::wait_for_end;
 use crate::api::error::{ApiError, RUN_ID};
-use crate::api::native::{apps, runs};
+use crate::api::native::{apps, labels, runs};
 use crate::api::request::{Body, Params, nothing_left, take_count, take_list, take_object, take_text};
 use crate::api::roles::Role;
 use crate::submit::host;
@@ -68,6 +68,7 @@ pub(crate) async fn submit(
         commands: take_list(&mut map, "commands")?,
         call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),
         options,
+        labels: labels::take(&mut map, &state.config.run)?,
         idempotency: idempotency(&headers, "admin", &body)?,
         root: take_text(&mut map, "root")?,
         is_of_operator: true,

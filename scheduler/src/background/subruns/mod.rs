@@ -62,9 +62,7 @@ impl From<SubmitError> for OrderError {
             SubmitError::Busy
             | SubmitError::QueueFull
             | SubmitError::OverLimit(_)
-            | SubmitError::BlobGone => {
-                Self::Temporary(error.to_string())
-            }
+            | SubmitError::BlobGone => Self::Temporary(error.to_string()),
             other => Self::Permanent(other.to_string()),
         }
     }

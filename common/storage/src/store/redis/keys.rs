@@ -52,6 +52,7 @@ const FAMILIES: [&str; 33] = [
     "knowledge",
     "knowledge-tags",
     "probe",
+    "removals",
     "webhooks",
 ];
 /// Those of them that are about living processes.
@@ -173,6 +174,10 @@ impl Keys {
     /// hash: the webhook of each app, by the app's id, as JSON
     pub fn webhooks(&self) -> String {
         self.global("webhooks")
+    }
+    /// hash: the progress of each removal of an app or a user, as JSON
+    pub fn removals(&self) -> String {
+        self.global("removals")
     }
     /// stream: the audit log
     pub fn audit(&self) -> String {
@@ -341,6 +346,29 @@ impl Keys {
     fn glob(&self) -> String {
         format!("{}:{{*}}", escaped(&self.namespace))
     }
+    /// pattern of the conversations of all shards, and of their parts
+    pub(super) fn all_conversations(&self) -> String {
+        format!("{}:conversation:*", self.glob())
+    }
+    /// The shard and the id of a conversation; `None` for the key of a part of one.
+    pub(super) fn shard_and_conversation<'a>(&self, key: &'a str) -> Option<(ShardId, &'a str)> {
+        let rest = key.strip_prefix(&self.namespace)?.strip_prefix(":{")?;
+        let (shard, id) = rest.split_once("}:conversation:")?;
+        // An id has no colon.
+        Some((ShardId(shard.parse().ok()?), id)).filter(|(_, id)| !id.contains(':'))
+    }
+    /// pattern of the idempotency keys of all shards
+    pub(super) fn all_idempotency(&self) -> String {
+        format!("{}:idem:*", self.glob())
+    }
+    /// pattern of all users of apps
+    pub(super) fn all_end_users(&self) -> String {
+        format!("{}:end_user:*", escaped(&self.common))
+    }
+    /// pattern of what counts the uploads of the users of an app
+    pub(super) fn uploads_of_users(&self, app: &str) -> String {
+        format!("{}:uploads:{{{}}}:user:*", escaped(&self.namespace), escaped(app))
+    }
     /// Patterns that all keys of the namespace fit. So may keys of others, such as `tm:x`.
     pub(super) fn everything(&self) -> Vec<String> {
         let mut beginnings = vec![&self.namespace, &self.common];
@@ -408,6 +436,18 @@ impl Keys {
     /// zset: runs of one app by creation (us); `None` without an app
     pub fn runs_of_app(&self, shard: ShardId, app: Option<&str>) -> Option<String> {
         Some(self.tagged(shard, &["}:runs_of_app:", app?]))
+    }
+    /// zset: runs with a label by creation (us), by the label's id
+    pub fn runs_of_label(&self, shard: ShardId, label: &str) -> String {
+        self.tagged(shard, &["}:runs_of_label:", label])
+    }
+    /// zset: ids of labels by the creation of the newest run that has the label (us)
+    pub fn labels(&self, shard: ShardId) -> String {
+        self.shard(shard, "labels")
+    }
+    /// string: `off` or `removing`; this app accepts no runs on the shard
+    pub fn closed(&self, shard: ShardId, app: &str) -> String {
+        self.tagged(shard, &["}:closed:", app])
     }
     /// string: progress of the list of runs by app over older runs: a creation time (us), or `all`
     pub fn runs_of_apps(&self, shard: ShardId) -> String {

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Key,
         Limits,
         PublishedApp,
+        Removal,
         Retried,
         Webhook,
         WebhookTest,
@@ -75,6 +76,34 @@ class Apps(Resource):
     def get(self, app: str) -> App:
         """Return an app."""
         return self._transport.do(apps.show(app))
+
+    def disable(self, app: str) -> App:
+        """Switch an app off: it accepts no new runs. Runs under way continue."""
+        return self._transport.do(apps.switch(app, "disable"))
+
+    def enable(self, app: str) -> App:
+        """Switch an app on again."""
+        return self._transport.do(apps.switch(app, "enable"))
+
+    def roll_back(self, app: str, version: str) -> PublishedApp:
+        """Make an earlier version of an app the current one, by its hash."""
+        return self._transport.do(apps.roll_back(app, version))
+
+    def remove(self, app: str, *, runs: str | None = None) -> Removal:
+        """Begin to remove an app; `removals` lists it until it is done.
+
+        `runs` says what becomes of its runs: `keep`, `stop` or `remove`. Without it, raises `Conflict` if runs are
+        under way, and keeps them otherwise.
+        """
+        return self._transport.do(apps.remove_app(app, runs))
+
+    def remove_user(self, app: str, user: str) -> Removal:
+        """Begin to remove all that belongs to a user of an app; `removals` lists it until it is done."""
+        return self._transport.do(apps.remove_user(app, user))
+
+    def removals(self) -> list[Removal]:
+        """Return the removals of apps and users that are under way."""
+        return self._transport.do(apps.removals())
 
     def versions(self, app: str) -> list[AppVersion]:
         """Return the versions of an app, newest first."""
