@@ -34,11 +34,6 @@ impl Client {
         self.json(self.get(&format!("/api/v1/audit?{}", query.join("&")))).await
     }
 
-    /// Returns an app.
-    pub(crate) async fn app(&self, id: &str) -> Result<Json, ClientError> {
-        self.json(self.get(&format!("/api/v1/apps/{}", segment(id)))).await
-    }
-
     /// Sets the limits of an app or a key; `kind` is `apps` or `keys`.
     pub(crate) async fn set_limits(&self, kind: &str, id: &str, body: &Json) -> Result<Json, ClientError> {
         let request = self.http.put(format!("{}/api/v1/{kind}/{}/limits", self.base, segment(id)));

@@ -19,7 +19,7 @@ const OWN_TAGS: [&str; 5] = ["limit:", "limits:", "uploads:", "knowledge:", "ann
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.
-const FAMILIES: [&str; 33] = [
+const FAMILIES: [&str; 34] = [
     "meta",
     "schedulers",
     "workers",
