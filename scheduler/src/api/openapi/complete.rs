@@ -140,6 +140,7 @@ pub(super) fn operation(surface: Surface, path: &str, method: &str, tag: &str, d
     }
     if let Some(responses) = whole["responses"].as_object_mut() {
         responses.shift_remove("default");
+        responses.values_mut().for_each(with_frames);
         for (status, name, _) in ERRORS {
             if errors.contains(&u64::from(status)) && !responses.contains_key(&status.to_string()) {
                 let answer = json!({"$ref": format!("#/components/responses/{}{name}", surface.prefix())});
@@ -148,6 +149,21 @@ pub(super) fn operation(surface: Surface, path: &str, method: &str, tag: &str, d
         }
     }
     whole
+}
+
+/// Wraps the schema of an event into that of a frame of an event stream, as newer versions of OpenAPI describe streams.
+fn with_frames(answer: &mut Json) {
+    let Some(stream) = answer.pointer_mut("/content/text~1event-stream") else { return };
+    let event = stream["schema"].take();
+    stream["schema"] = json!({
+        "type": "object",
+        "description": "A frame of the stream.",
+        "properties": {
+            "id": {"type": "string", "description": "What a client sends as `Last-Event-ID` to go on after this event."},
+            "event": {"type": "string"},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": event},
+        },
+    });
 }
 
 /// The statuses of the errors that an operation may answer with.
