@@ -77,6 +77,10 @@ impl Submitter {
         if let (Some(_), Some(app), None) = (retry, head.app.as_deref(), &snapshot.head.caller) {
             head.webhook = self.webhooks.events_of(app).await?;
         }
+        let start = snapshot.fact(&head, &kept, retry.map(|retry| &retry.from));
+        // What cannot be read here could not be read by the owner of the shard either, and the run would fail there.
+        wire::snapshot::parse_fact(run, &workflow.graph, &start)
+            .map_err(|e| SubmitError::Snapshot(e.to_string()))?;
         // A retry does not create its conversation again if that was removed since.
         self.talk_on(&workflow.graph, run, &head, retry.is_some()).await?;
         let mut fields = wire::state::head_fields(&head, &workflow.graph);
@@ -90,7 +94,7 @@ impl Submitter {
             graph: (workflow.graph.hash.to_string(), workflow.document.clone()),
             fields,
             kind: wire::fact::kind::IMPORT,
-            start: snapshot.fact(&head, &kept, retry.map(|retry| &retry.from)),
+            start,
             queues: workflow.graph.queues(),
             blobs,
             created_at,
