@@ -430,6 +430,16 @@ def judge() -> bool:
     return share >= ANSWERS_LEAST and reached >= OPERATIONS_LEAST
 
 
+def complaints() -> list[str]:
+    """The errors in the logs of the fleet: a fact that is given up, a panic, a request that failed."""
+    lines = [line for log in FOLDER.glob("*.log") for line in log.read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if '"level":"ERROR"' in line or "panicked at" in line]
+
+
 if __name__ == "__main__":
     is_good = fuzz()
-    sys.exit(0 if judge() and is_good else 1)
+    is_good = judge() and is_good
+    for line in complaints():
+        is_good = False
+        print(f"in a log: {line[:500]}")
+    sys.exit(0 if is_good else 1)
