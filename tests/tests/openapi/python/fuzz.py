@@ -160,6 +160,9 @@ def fixtures() -> dict[str, Any]:
     call("POST", "/api/v1/apps", json={"workflow": (APPS / "flow.yml").read_text(encoding="utf-8"), "id": ids["flow"]})
     for name in ("chat", "flow"):
         together.append({"path": "/versions/", "id": ids[name], "version": apps[name]["version"]})
+    listed = {"workflow": GREETER, "inputs": {}, "options": {"messages": {"main": [{"role": "user", "content": "hi"}]}}}
+    talk = call("POST", "/api/v1/runs", json=listed)["id"]
+    together.append({"path": "/messages/", "id": talk, "list": "main"})
     variable = call("GET", f"/v1/conversations/{said['conversation_id']}/variables?user=ann", chat)["data"][0]["id"]
     together.append({"path": "/variables/", "id": said["conversation_id"], "variable": variable})
     together.append({"path": "/metadata/", "dataset": base, "field": field})
@@ -181,7 +184,7 @@ def fixtures() -> dict[str, Any]:
         "keys": keys,
         "ids": {
             "app": [ids["chat"], ids["flow"]],
-            "run": [done, paused[-1]],
+            "run": [done, paused[-1], talk],
             "flow_run": [done],
             "message": [said["message_id"]],
             "completion": [completion["message_id"]],
@@ -196,7 +199,7 @@ def fixtures() -> dict[str, Any]:
             "end_user": [end_user],
             "workflow_version": [apps["flow"]["workflow_id"], apps["flow"]["version"]],
             "list": ["main"],
-            "key": [apps["chat"]["key_id"]],
+            "key": [datasets["id"], *[app["key_id"] for app in apps.values()]],
         },
         "together": together,
         "link": link,
@@ -256,7 +259,7 @@ def bodies(ids: dict[str, str], workflow: dict[str, str], snapshot: Any) -> dict
                 "memory": [{"query": "a", "answer": "b"}],
             },
         ],
-        "import_run": [snapshot],
+        "import_run": [snapshot, {**snapshot, "frames": {}}],
         "command_run": [
             {"command": "pause"},
             {"command": "resume"},

@@ -170,7 +170,7 @@ def bound(case: Any, operation: str) -> None:
     if operation == "follow_workflow_run" and case.query:
         case.query.pop("continue_on_pause", None)
     last = next(reversed(case.path_parameters), None) if case.path_parameters else None
-    is_end = case.operation.method.upper() == "DELETE" or case.operation.path.endswith("/rotate")
+    is_end = case.operation.method.upper() == "DELETE" or case.operation.path.endswith(("/rotate", "/budget"))
     # Schemathesis, too, takes ids from answers.
     if last and is_end and case.path_parameters[last] in PROTECTED:
         case.path_parameters[last] = "gone"
@@ -211,7 +211,7 @@ def ids(case: Any, path: str) -> dict[str, Any]:
     """Ids for the parameters of a path. Some belong together."""
     names = list(case.path_parameters)
     sets = [one for one in FIXTURES["together"] if set(names) <= set(one) and one["path"] in path]
-    is_removal = case.operation.method.upper() == "DELETE" or path.endswith(("/rotate", "/stop"))
+    is_removal = case.operation.method.upper() == "DELETE" or path.endswith(("/rotate", "/budget", "/stop"))
     if is_removal:
         spare = [one for one in sets if one.get("is_spare")]
         if spare and DICE.random() < 0.5:
