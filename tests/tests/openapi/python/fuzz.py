@@ -1,8 +1,8 @@
 """Makes fixtures on a fleet, runs schemathesis over the documents that the fleet serves, and judges the answers.
 
-Given: FUZZ_URL, FUZZ_ADMIN_KEY, FUZZ_APPS (a folder with workflow files), FUZZ_FOLDER (for what this writes), FUZZ_SECONDS,
-and if wanted FUZZ_SEED and FUZZ_ONLY (a regular expression of paths). Ends with 1 if a check failed, or if too few of the
-requests went through: then nothing was tested.
+Given: FUZZ_URL, FUZZ_ADMIN_KEY, FUZZ_APPS (a folder with workflow files), FUZZ_FOLDER (the logs of the fleet; this writes
+there, too), FUZZ_SECONDS, and if wanted FUZZ_SEED and FUZZ_ONLY (a regular expression of paths). Ends with 1 if a check
+failed, if a log has an error, or if too few of the requests went through: then nothing was tested.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ GREETER = (
 workflow:
   graph:
     nodes:
-    - {id: start, data: {type: start, title: Begin, variables: [{variable: name, label: Name, type: paragraph, required: false}]}}
+    - {id: start, data: {type: start, title: Begin, variables: [{variable: name, label: N, type: paragraph}]}}
     - {id: end, data: {type: end, title: Finish, outputs: [{variable: text, value_selector: [start, name]}]}}
     edges: [{source: start, target: end}]
 """
@@ -418,14 +418,13 @@ def judge() -> bool:
         good = sum(count for status, count in counts.items() if int(status) < 400)
         total, through = total + sum(counts.values()), through + good
         if not good:
-            never.append(
-                f"{operation} ({', '.join(f'{status}: {count}' for status, count in sorted(counts.items()))}) {written['refusals'].get(operation, '')}"
-            )
+            never.append(f"{operation} {dict(sorted(counts.items()))} {written['refusals'].get(operation, '')}")
     served = len(tally) - sum("501" in counts for counts in tally.values())
-    reached = 100 * (served - sum("501:" not in one for one in never)) // max(served, 1)
+    reached = 100 * (served - sum("'501'" not in one for one in never)) // max(served, 1)
     share = 100 * through // max(total, 1)
     print(
-        f"\n{total} requests to {len(tally)} operations; {share} % of the answers and {reached} % of the operations with 2xx or 3xx"
+        f"\n{total} requests to {len(tally)} operations; "
+        f"{share} % of the answers and {reached} % of the operations with 2xx or 3xx"
     )
     print("never with 2xx or 3xx:\n  " + "\n  ".join(never))
     if os.environ.get("FUZZ_ONLY") or SECONDS < SECONDS_FOR_ALL:

@@ -1,8 +1,8 @@
 """Hooks of schemathesis: requests that name things which exist, with the right key, often with a body that fits.
 
 Random ids and bodies alone would be refused: the server would be tested no deeper than its first check. So half of the
-requests get ids of the fixtures (FUZZ_FIXTURES) or of what earlier requests have made, and a known good body, of which one
-field may then be changed. The others stay as schemathesis has made them.
+requests get ids of the fixtures (FUZZ_FIXTURES) or of what earlier requests have made, and a known good body, of which
+one field may then be changed. The others stay as schemathesis has made them.
 
 The number of answers by operation and status is written to FUZZ_TALLY at the end.
 """
