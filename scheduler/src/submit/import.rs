@@ -81,7 +81,9 @@ impl Submitter {
             head.webhook = self.webhooks.events_of(app).await?;
         }
         let start = snapshot.fact(&head, &kept, retry.map(|retry| &retry.from));
-        check_state(run, &workflow.graph, &start, retry.is_some())?;
+        if retry.is_none() {
+            check_state(run, &workflow.graph, &start)?;
+        }
         // A retry does not create its conversation again if that was removed since.
         self.talk_on(&workflow.graph, run, &head, retry.is_some()).await?;
         let mut fields = wire::state::head_fields(&head, &workflow.graph);
@@ -155,13 +157,12 @@ fn check_version(snapshot: &Snapshot) -> Result<(), SubmitError> {
     Err(SubmitError::Snapshot(message.into()))
 }
 
-/// Refuses a state that the owner of the shard could not read or continue: the run would fail there at once. A second try
-/// has the state of a run of ours, rewound.
-fn check_state(run: RunId, graph: &Arc<Graph>, start: &str, is_retry: bool) -> Result<(), SubmitError> {
+/// Refuses a state that the owner of the shard could not read or continue: the run would fail there at once.
+fn check_state(run: RunId, graph: &Arc<Graph>, start: &str) -> Result<(), SubmitError> {
     let fact = wire::snapshot::parse_fact(run, graph, start);
     let fact = fact.map_err(|error| SubmitError::Snapshot(error.to_string()))?;
     let Fact::Import(state) = &fact else { return Ok(()) };
-    if is_retry || state.status == RunStatus::Scheduled {
+    if state.status == RunStatus::Scheduled {
         return Ok(());
     }
     match invariants::broken(state).as_slice() {
