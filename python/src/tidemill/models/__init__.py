@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 7556c165de2d7f5b85afa916c6914cc9cc8b1375ea47ba48efaf263f130c5e20
-Rest: 242c61d188ce5d06f05becde9e78f2c3949d045c7820585571af8182c0f3ab0f
+Document: 293b80a0d0542e28fe530096e4ce2f9affda74d0d5c2084207ded8e9164970fc
+Rest: 63f65732bef779d5f7aee1d509440ea684ffc60d1f180c73be39de6d90e7f439
 """
 
 from __future__ import annotations
@@ -672,6 +672,13 @@ Status: TypeAlias = Literal["scheduled", "running", "paused", "succeeded", "part
 """The status of a run."""
 
 
+class StepEvent(TypedDict):
+    """An event in the dialect of a step executor (`dialect=step`)."""
+
+    event: str
+    id: NotRequired[str]
+
+
 class Submitted(TypedDict):
     """A run that has been accepted."""
 
@@ -968,6 +975,12 @@ class Error(TypedDict):
     """Library nodes that use the entry."""
     params: NotRequired[str]
     """The name of the field that is wrong."""
+    run_id: NotRequired[str]
+    """The run whose durability is not known."""
+    durability: NotRequired[str]
+    """`unknown`: it was not reached in time."""
+    error: NotRequired[str]
+    """Of webhooks: `Bad Request`, as on Dify."""
 
 
 class Imported(TypedDict):
