@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 293b80a0d0542e28fe530096e4ce2f9affda74d0d5c2084207ded8e9164970fc
-Rest: 63f65732bef779d5f7aee1d509440ea684ffc60d1f180c73be39de6d90e7f439
+Document: e8fe3d3e907e497e1dcb05ba8b74bc2979bf83846cb04cec51b4026a8f75286e
+Rest: 264b0bff2e74461c553b8e3c89d6f24cbee799d018b45e0df30abe25affa771e
 """
 
 from __future__ import annotations
@@ -434,6 +434,13 @@ class Missing(TypedDict):
     """Unix seconds."""
 
 
+class MissingProfile(TypedDict):
+    """A profile that does not exist, and a node that names it."""
+
+    node_id: str
+    profile_id: str
+
+
 class ModelSpending(TypedDict):
     """What a run has spent on one model, on sub-workflow runs, or on tools."""
 
@@ -679,6 +686,13 @@ class StepEvent(TypedDict):
     id: NotRequired[str]
 
 
+class StreamNote(TypedDict):
+    """Says what happened to a stream: `reset`, its run has other events than those that were sent; `gone`, its run was removed; `reconnect`, the scheduler stops."""
+
+    type: Literal["reset", "gone", "reconnect"]
+    run_id: str
+
+
 class Submitted(TypedDict):
     """A run that has been accepted."""
 
@@ -752,7 +766,7 @@ class WaitingNotice(TypedDict):
 
 
 class Warning(TypedDict):
-    """Something that the author of the workflow may not have meant."""
+    """Something that the author of the workflow may not have meant. Some codes have further fields, such as `handle` or `model`."""
 
     code: str
     message: str
@@ -969,8 +983,12 @@ class Error(TypedDict):
     errors: NotRequired[list[str]]
     """The reasons why an answer to a pause does not fit."""
     run_status: NotRequired[Status]
-    profiles: NotRequired[list[str]]
+    profiles: NotRequired[list[str | MissingProfile]]
     """Profiles that do not exist, or that use the entry."""
+    error_type: NotRequired[str]
+    """Of `unknown_profile`."""
+    run: NotRequired[str]
+    """A run that uses the version."""
     library: NotRequired[list[str]]
     """Library nodes that use the entry."""
     params: NotRequired[str]
