@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: e8fe3d3e907e497e1dcb05ba8b74bc2979bf83846cb04cec51b4026a8f75286e
-Rest: 264b0bff2e74461c553b8e3c89d6f24cbee799d018b45e0df30abe25affa771e
+Document: 70e3e1cc048ec1b50c42292478ff8f9a1b06fa0c67819b42d9fd8fd077bdd87d
+Rest: cc1d44b241c1e197a1112f513589c46471c25bd041b30af6dab83d536b9277f4
 """
 
 from __future__ import annotations
@@ -782,7 +782,8 @@ class Worker(TypedDict):
     seen_at: float
     """Unix seconds."""
     seen_seconds: float
-    jobs_held: int
+    jobs_held: int | None
+    """Null of a worker that has stopped."""
     version: NotRequired[str]
     host: NotRequired[str]
     pid: NotRequired[int]
