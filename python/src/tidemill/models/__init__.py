@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 70e3e1cc048ec1b50c42292478ff8f9a1b06fa0c67819b42d9fd8fd077bdd87d
-Rest: cc1d44b241c1e197a1112f513589c46471c25bd041b30af6dab83d536b9277f4
+Document: b2540436201b8da451dad1ce708927a5196a94f95b8d5d37786b2bb30b69557f
+Rest: 711b9e7ab83e57df1ff3bb8a33cf3a48765de97e6486e9387956d20634a4f12b
 """
 
 from __future__ import annotations
@@ -783,7 +783,7 @@ class Worker(TypedDict):
     """Unix seconds."""
     seen_seconds: float
     jobs_held: int | None
-    """Null of a worker that has stopped."""
+    """Null of a worker without a record."""
     version: NotRequired[str]
     host: NotRequired[str]
     pid: NotRequired[int]
