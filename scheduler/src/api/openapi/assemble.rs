@@ -6,7 +6,7 @@ use super::complete::{self, Surface};
 
 const NATIVE: &str = include_str!("native.json");
 const OUTSIDE: &str = include_str!("outside.json");
-/// The families of the service API.
+/// The families of the service API, by their tag.
 const SERVICE: [(&str, &str); 15] = [
     ("app", include_str!("service/app.json")),
     ("chat", include_str!("service/chat.json")),
@@ -15,7 +15,7 @@ const SERVICE: [(&str, &str); 15] = [
     ("conversations", include_str!("service/conversations.json")),
     ("workflows", include_str!("service/workflows.json")),
     ("forms", include_str!("service/forms.json")),
-    ("files", include_str!("service/files.json")),
+    ("uploads", include_str!("service/files.json")),
     ("annotations", include_str!("service/annotations.json")),
     ("datasets", include_str!("service/datasets.json")),
     ("documents", include_str!("service/documents.json")),

@@ -154,6 +154,13 @@ fn every_operation_has_an_id_of_its_own_a_summary_and_a_kind_of_key() {
     }
 }
 
+#[test]
+fn tags_have_different_names() {
+    let tags = whole()["tags"].as_array().unwrap();
+    let names: BTreeSet<&str> = tags.iter().map(|tag| tag["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), tags.len(), "{tags:?}");
+}
+
 #[tokio::test]
 async fn the_documents_are_served_without_a_key_and_not_again_to_a_client_that_has_them() {
     let server = Server::start();
