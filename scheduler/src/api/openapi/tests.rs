@@ -100,7 +100,8 @@ fn every_path_parameter_is_described_once() {
         let mut described: Vec<&str> = described.map(|one| one["name"].as_str().unwrap()).collect();
         let mut named: Vec<&str> =
             path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
-        (described.sort_unstable(), named.sort_unstable());
+        described.sort_unstable();
+        named.sort_unstable();
         assert_eq!(described, named, "{method} {path}");
     }
 }
