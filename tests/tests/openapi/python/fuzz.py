@@ -1,7 +1,7 @@
 """Makes fixtures on a fleet, runs schemathesis over the documents that the fleet serves, and judges the answers.
 
-Given: FUZZ_URL, FUZZ_ADMIN_KEY, FUZZ_APPS (a folder with workflow files), FUZZ_FOLDER (the logs of the fleet; this writes
-there, too), FUZZ_SECONDS, and if wanted FUZZ_SEED and FUZZ_ONLY (a regular expression of paths). Ends with 1 if a check
+Given: FUZZ_URL, FUZZ_ADMIN_KEY, FUZZ_APPS (a folder with workflow files), FUZZ_FOLDER (the logs of the fleet; it also
+writes there), FUZZ_SECONDS, and if wanted FUZZ_SEED and FUZZ_ONLY (a regular expression of paths). Ends with 1 if a check
 failed, if a log has an error, or if too few of the requests went through: then nothing was tested.
 """
 
