@@ -24,6 +24,7 @@ mod key_used;
 pub mod key_watch;
 pub mod metrics;
 pub mod native;
+pub mod openapi;
 mod outer;
 pub mod position;
 pub mod request;
@@ -148,6 +149,7 @@ pub fn router(state: ApiState) -> Router {
     router
         .nest("/api/v1", native)
         .nest("/v1", dify)
+        .merge(openapi::routes())
         .route("/v1", get(dify::index::index))
         .route("/v1/", get(dify::index::index))
         .route(&hooks::path("{id}"), any(hooks::receive))

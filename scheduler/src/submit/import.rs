@@ -1,11 +1,14 @@
 //! Creates a run from a snapshot. It continues where the exported run was.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tidemill_common::clock::Timestamp;
 use tidemill_common::dsl;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, FramePath, NodeId, RunId, ShardId};
+use tidemill_common::machine::Fact;
+use tidemill_common::machine::state::invariants;
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
 use tidemill_common::store::{LABELS_FIELD, NewRun, RunOwner, StoreError, Written};
@@ -83,6 +86,10 @@ impl Submitter {
         {
             return Err(closed);
         }
+        let start = snapshot.fact(&head, &kept, retry.map(|retry| &retry.from));
+        if retry.is_none() {
+            check_state(run, &workflow.graph, &start)?;
+        }
         // A retry does not create its conversation again if that was removed since.
         self.talk_on(&workflow.graph, run, &head, retry.is_some()).await?;
         let mut fields = wire::state::head_fields(&head, &workflow.graph);
@@ -96,7 +103,7 @@ impl Submitter {
             graph: (workflow.graph.hash.to_string(), workflow.document.clone()),
             fields,
             kind: wire::fact::kind::IMPORT,
-            start: snapshot.fact(&head, &kept, retry.map(|retry| &retry.from)),
+            start,
             queues: workflow.graph.queues(),
             blobs,
             created_at,
@@ -157,6 +164,23 @@ fn check_version(snapshot: &Snapshot) -> Result<(), SubmitError> {
     }
     let message = "the workflow in the snapshot is not the version that the run was exported with";
     Err(SubmitError::Snapshot(message.into()))
+}
+
+/// Refuses a state that the owner of the shard could not read or continue: the run would fail there at once.
+fn check_state(run: RunId, graph: &Arc<Graph>, start: &str) -> Result<(), SubmitError> {
+    let fact = wire::snapshot::parse_fact(run, graph, start);
+    let fact = fact.map_err(|error| SubmitError::Snapshot(error.to_string()))?;
+    let Fact::Import(state) = &fact else { return Ok(()) };
+    if state.status == RunStatus::Scheduled {
+        return Ok(());
+    }
+    match invariants::broken(state).as_slice() {
+        [] => Ok(()),
+        broken => {
+            let message = format!("the state in the snapshot contradicts itself ({})", broken.join(", "));
+            Err(SubmitError::Snapshot(message))
+        }
+    }
 }
 
 /// The runs whose files the operator hands to the new run with a snapshot: the exported run, and those that were named when it

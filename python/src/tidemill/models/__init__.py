@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 873be73683af064986e4c60492408571732b41d28aeb9e11a60043d8bb68c262
-Rest: 84ce8bd294054fc478200da89ee8aa17fd14d237a9a124a445257cfad20e2acf
+Document: b2540436201b8da451dad1ce708927a5196a94f95b8d5d37786b2bb30b69557f
+Rest: 711b9e7ab83e57df1ff3bb8a33cf3a48765de97e6486e9387956d20634a4f12b
 """
 
 from __future__ import annotations
@@ -70,6 +70,20 @@ class AnswerRequest(TypedDict):
     """What must have happened before the answer; `scheduler.durability` by default."""
 
 
+class App(TypedDict):
+    """A published workflow."""
+
+    id: str
+    name: str
+    mode: str
+    version: str
+    """SHA-256 of the workflow."""
+    workflow_id: str
+    """The version as a UUID."""
+    created_at: float
+    """Unix seconds."""
+
+
 class AppKeyRequest(TypedDict):
     """What a new key of an app may do."""
 
@@ -94,6 +108,12 @@ class AppVersions(TypedDict):
     """All of `AppVersion`."""
 
     data: list[AppVersion]
+
+
+class Apps(TypedDict):
+    """All of `App`."""
+
+    data: list[App]
 
 
 class AuditEntry(TypedDict):
@@ -376,24 +396,6 @@ class KeyRequest(TypedDict):
     expires_in_seconds: NotRequired[int]
 
 
-class Limits(TypedDict):
-    """Limits that are set for an app or a key. An absent field has the default of the settings; 0: no limit."""
-
-    requests_per_second: NotRequired[int | None]
-    """Requests a second."""
-    runs_max: NotRequired[int | None]
-    """Runs at the same time."""
-
-
-class LimitsInForce(TypedDict):
-    """The limits of an app or a key with the defaults of the settings. Null: no limit."""
-
-    requests_per_second: int | None
-    runs_max: int | None
-    runs: int | None
-    """Runs that count now; null when no limit counts them."""
-
-
 class MessageList(TypedDict):
     """A list of messages with a page of its messages."""
 
@@ -430,6 +432,13 @@ class Missing(TypedDict):
     reason: str
     asked_at: float | None
     """Unix seconds."""
+
+
+class MissingProfile(TypedDict):
+    """A profile that does not exist, and a node that names it."""
+
+    node_id: str
+    profile_id: str
 
 
 class ModelSpending(TypedDict):
@@ -548,28 +557,6 @@ class RefusedLetter(TypedDict):
     message: str
 
 
-class Removal(TypedDict):
-    """A removal of an app, or of a user of one, that is under way."""
-
-    id: str
-    app: str
-    user: str | None
-    """Null for a whole app."""
-    runs: Literal["keep", "stop", "remove"]
-    asked_at: float
-    """Unix seconds."""
-    stage: str
-    """What is being removed now."""
-    removed: dict[str, int]
-    """How many things of each kind were removed."""
-
-
-class Removals(TypedDict):
-    """All of `Removal`."""
-
-    data: list[Removal]
-
-
 class Retrieval(TypedDict):
     """How a dataset is searched."""
 
@@ -587,13 +574,6 @@ class RetryRequest(TypedDict):
     dry_run: NotRequired[bool]
     before: NotRequired[str | None]
     limit: NotRequired[int]
-
-
-class RollbackRequest(TypedDict):
-    """The version that becomes current again."""
-
-    version: str
-    """SHA-256 of the workflow."""
 
 
 class Rotation(TypedDict):
@@ -699,6 +679,20 @@ Status: TypeAlias = Literal["scheduled", "running", "paused", "succeeded", "part
 """The status of a run."""
 
 
+class StepEvent(TypedDict):
+    """An event in the dialect of a step executor (`dialect=step`)."""
+
+    event: str
+    id: NotRequired[str]
+
+
+class StreamNote(TypedDict):
+    """Says what happened to a stream: `reset`, its run has other events than those that were sent; `gone`, its run was removed; `reconnect`, the scheduler stops."""
+
+    type: Literal["reset", "gone", "reconnect"]
+    run_id: str
+
+
 class Submitted(TypedDict):
     """A run that has been accepted."""
 
@@ -772,7 +766,7 @@ class WaitingNotice(TypedDict):
 
 
 class Warning(TypedDict):
-    """Something that the author of the workflow may not have meant."""
+    """Something that the author of the workflow may not have meant. Some codes have further fields, such as `handle` or `model`."""
 
     code: str
     message: str
@@ -788,7 +782,8 @@ class Worker(TypedDict):
     seen_at: float
     """Unix seconds."""
     seen_seconds: float
-    jobs_held: int
+    jobs_held: int | None
+    """Null of a worker without a record."""
     version: NotRequired[str]
     host: NotRequired[str]
     pid: NotRequired[int]
@@ -848,29 +843,6 @@ class WebhookTest(TypedDict):
     delivered: bool
     status: int | None
     error: str | None
-
-
-class App(TypedDict):
-    """A published workflow."""
-
-    id: str
-    name: str
-    mode: str
-    version: str
-    """SHA-256 of the workflow."""
-    state: Literal["on", "off", "removing"]
-    """Only an app that is on accepts new runs."""
-    workflow_id: str
-    """The version as a UUID."""
-    created_at: float
-    """Unix seconds."""
-    limits: NotRequired[LimitsInForce]
-
-
-class Apps(TypedDict):
-    """All of `App`."""
-
-    data: list[App]
 
 
 class AuditEntries(TypedDict):
@@ -1012,12 +984,22 @@ class Error(TypedDict):
     errors: NotRequired[list[str]]
     """The reasons why an answer to a pause does not fit."""
     run_status: NotRequired[Status]
-    profiles: NotRequired[list[str]]
+    profiles: NotRequired[list[str | MissingProfile]]
     """Profiles that do not exist, or that use the entry."""
+    error_type: NotRequired[str]
+    """Of `unknown_profile`."""
+    run: NotRequired[str]
+    """A run that uses the version."""
     library: NotRequired[list[str]]
     """Library nodes that use the entry."""
     params: NotRequired[str]
     """The name of the field that is wrong."""
+    run_id: NotRequired[str]
+    """The run whose durability is not known."""
+    durability: NotRequired[str]
+    """`unknown`: it was not reached in time."""
+    error: NotRequired[str]
+    """Of webhooks: `Bad Request`, as on Dify."""
 
 
 class Imported(TypedDict):
@@ -1050,7 +1032,6 @@ class Key(TypedDict):
     spent: Spending
     today: Spending
     budget: Budget | None
-    limits: LimitsInForce
     exceeded: str | None
     """Why it may spend nothing more."""
 
@@ -1074,8 +1055,6 @@ class PublishedApp(TypedDict):
     key: str | None
     """Null for a new version of an app."""
     key_id: str | None
-    unchanged: bool
-    """The version was the current one before."""
     warnings: list[Diagnostic]
     triggers: NotRequired[list[PublishedTrigger]]
 
@@ -1148,7 +1127,6 @@ class RunSummary(TypedDict):
     exceptions_count: int | None
     warnings_count: int
     key: str | None
-    labels: NotRequired[dict[str, str]]
     caller: Caller | None
     shard: int
 
@@ -1161,10 +1139,6 @@ class Runs(TypedDict):
     """Where the next page begins; null at the end."""
     scanned: NotRequired[int]
     """The number of runs that were looked at. A page may be short, or empty, and still have a `next`."""
-    total: NotRequired[int]
-    """With `total=true`: the number of runs that fit, if an index knows it."""
-    at_least: NotRequired[int]
-    """With `total=true`, if no index knows the number: so many exist at least."""
 
 
 class SubmitRequest(TypedDict):
@@ -1180,8 +1154,6 @@ class SubmitRequest(TypedDict):
     sys: NotRequired[dict[str, Any]]
     query: NotRequired[str]
     conversation: NotRequired[dict[str, Any]]
-    labels: NotRequired[dict[str, str]]
-    """Texts by which the run is found again."""
     durability: NotRequired[Literal["memory", "replicated", "fsync"]]
     """What must have happened before the answer; `scheduler.durability` by default."""
     conversation_id: NotRequired[str]
@@ -1242,7 +1214,6 @@ class Run(TypedDict):
     exceptions_count: int | None
     warnings_count: int
     key: str | None
-    labels: NotRequired[dict[str, str]]
     caller: Caller | None
     shard: int
     working_time: float

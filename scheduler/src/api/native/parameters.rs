@@ -33,6 +33,12 @@ const READ: [(&str, &[&str]); 17] = [
     ("/services/{id}", &["force"]),
 ];
 
+/// All routes with parameters, for the test of the description.
+#[cfg(test)]
+pub(in crate::api) fn all() -> &'static [(&'static str, &'static [&'static str])] {
+    &READ
+}
+
 /// Refuses requests with a parameter that their route does not read.
 ///
 /// # Errors
