@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: b2540436201b8da451dad1ce708927a5196a94f95b8d5d37786b2bb30b69557f
-Rest: 711b9e7ab83e57df1ff3bb8a33cf3a48765de97e6486e9387956d20634a4f12b
+Document: bfb1f3bcf3f12312ac834ab48d0fef3e0d733ad7042175d0088f3179061b05b2
+Rest: 1fde0d184ad7de63054570f25ed4da979d6d1a443cd93cf83e2787219663416c
 """
 
 from __future__ import annotations
@@ -70,20 +70,6 @@ class AnswerRequest(TypedDict):
     """What must have happened before the answer; `scheduler.durability` by default."""
 
 
-class App(TypedDict):
-    """A published workflow."""
-
-    id: str
-    name: str
-    mode: str
-    version: str
-    """SHA-256 of the workflow."""
-    workflow_id: str
-    """The version as a UUID."""
-    created_at: float
-    """Unix seconds."""
-
-
 class AppKeyRequest(TypedDict):
     """What a new key of an app may do."""
 
@@ -108,12 +94,6 @@ class AppVersions(TypedDict):
     """All of `AppVersion`."""
 
     data: list[AppVersion]
-
-
-class Apps(TypedDict):
-    """All of `App`."""
-
-    data: list[App]
 
 
 class AuditEntry(TypedDict):
@@ -396,6 +376,24 @@ class KeyRequest(TypedDict):
     expires_in_seconds: NotRequired[int]
 
 
+class Limits(TypedDict):
+    """Limits that are set for an app or a key. An absent field has the default of the settings; 0: no limit."""
+
+    requests_per_second: NotRequired[int | None]
+    """Requests a second."""
+    runs_max: NotRequired[int | None]
+    """Runs at the same time."""
+
+
+class LimitsInForce(TypedDict):
+    """The limits of an app or a key with the defaults of the settings. Null: no limit."""
+
+    requests_per_second: int | None
+    runs_max: int | None
+    runs: int | None
+    """Runs that count now; null when no limit counts them."""
+
+
 class MessageList(TypedDict):
     """A list of messages with a page of its messages."""
 
@@ -557,6 +555,28 @@ class RefusedLetter(TypedDict):
     message: str
 
 
+class Removal(TypedDict):
+    """A removal of an app, or of a user of one, that is under way."""
+
+    id: str
+    app: str
+    user: str | None
+    """Null for a whole app."""
+    runs: Literal["keep", "stop", "remove"]
+    asked_at: float
+    """Unix seconds."""
+    stage: str
+    """What is being removed now."""
+    removed: dict[str, int]
+    """How many things of each kind were removed."""
+
+
+class Removals(TypedDict):
+    """All of `Removal`."""
+
+    data: list[Removal]
+
+
 class Retrieval(TypedDict):
     """How a dataset is searched."""
 
@@ -574,6 +594,13 @@ class RetryRequest(TypedDict):
     dry_run: NotRequired[bool]
     before: NotRequired[str | None]
     limit: NotRequired[int]
+
+
+class RollbackRequest(TypedDict):
+    """The version that becomes current again."""
+
+    version: str
+    """SHA-256 of the workflow."""
 
 
 class Rotation(TypedDict):
@@ -845,6 +872,29 @@ class WebhookTest(TypedDict):
     error: str | None
 
 
+class App(TypedDict):
+    """A published workflow."""
+
+    id: str
+    name: str
+    mode: str
+    version: str
+    """SHA-256 of the workflow."""
+    state: Literal["on", "off", "removing"]
+    """Only an app that is on accepts new runs."""
+    workflow_id: str
+    """The version as a UUID."""
+    created_at: float
+    """Unix seconds."""
+    limits: NotRequired[LimitsInForce]
+
+
+class Apps(TypedDict):
+    """All of `App`."""
+
+    data: list[App]
+
+
 class AuditEntries(TypedDict):
     """A page of the audit log."""
 
@@ -1032,6 +1082,7 @@ class Key(TypedDict):
     spent: Spending
     today: Spending
     budget: Budget | None
+    limits: LimitsInForce
     exceeded: str | None
     """Why it may spend nothing more."""
 
@@ -1055,6 +1106,8 @@ class PublishedApp(TypedDict):
     key: str | None
     """Null for a new version of an app."""
     key_id: str | None
+    unchanged: bool
+    """The version was the current one before."""
     warnings: list[Diagnostic]
     triggers: NotRequired[list[PublishedTrigger]]
 
@@ -1127,6 +1180,7 @@ class RunSummary(TypedDict):
     exceptions_count: int | None
     warnings_count: int
     key: str | None
+    labels: NotRequired[dict[str, str]]
     caller: Caller | None
     shard: int
 
@@ -1139,6 +1193,10 @@ class Runs(TypedDict):
     """Where the next page begins; null at the end."""
     scanned: NotRequired[int]
     """The number of runs that were looked at. A page may be short, or empty, and still have a `next`."""
+    total: NotRequired[int]
+    """With `total=true`: the number of runs that fit, if an index knows it."""
+    at_least: NotRequired[int]
+    """With `total=true`, if no index knows the number: so many exist at least."""
 
 
 class SubmitRequest(TypedDict):
@@ -1154,6 +1212,8 @@ class SubmitRequest(TypedDict):
     sys: NotRequired[dict[str, Any]]
     query: NotRequired[str]
     conversation: NotRequired[dict[str, Any]]
+    labels: NotRequired[dict[str, str]]
+    """Texts by which the run is found again."""
     durability: NotRequired[Literal["memory", "replicated", "fsync"]]
     """What must have happened before the answer; `scheduler.durability` by default."""
     conversation_id: NotRequired[str]
@@ -1214,6 +1274,7 @@ class Run(TypedDict):
     exceptions_count: int | None
     warnings_count: int
     key: str | None
+    labels: NotRequired[dict[str, str]]
     caller: Caller | None
     shard: int
     working_time: float
