@@ -211,8 +211,12 @@ async fn an_app_is_removed_with_all_that_belongs_to_it_also_when_a_scheduler_die
     let (admin, redis) = (there.client(), &cluster.redis);
     let (id, app) = publish_chat(&admin).await;
     let (kept, other) = publish_chat(&admin).await;
+    let mut worker = cluster.worker().await;
     uses(&app, &admin, &id, "ada", "first-word").await;
     uses(&other, &admin, &kept, "ada", "other-word").await;
+    // The next run stays open.
+    worker.process.kill();
+    worker.process.ended(LONG).await;
     let (waits, waiting) = admin.register(&slow()).await;
     let run = admin.submit(&json!({"app": waits, "inputs": {}, "user": "ada"})).await;
 
@@ -298,8 +302,12 @@ async fn nothing_is_left_of_a_user_who_is_removed_and_others_are_as_before() {
     let (here, there) = (cluster.scheduler().await, cluster.scheduler().await);
     let (admin, redis) = (here.client(), &cluster.redis);
     let (id, app) = publish_chat(&admin).await;
+    let mut worker = cluster.worker().await;
     uses(&app, &admin, &id, NAME, WORD).await;
     uses(&app, &admin, &id, "bob", "bobs-word").await;
+    // The next run stays open.
+    worker.process.kill();
+    worker.process.ended(LONG).await;
     let open = json!({"app": id, "inputs": {}, "user": NAME, "query": WORD, "conversation_id": "own-1"});
     admin.submit(&open).await;
     assert!(
@@ -325,6 +333,7 @@ async fn nothing_is_left_of_a_user_who_is_removed_and_others_are_as_before() {
     let ada = app.get(&format!("/v1/conversations?user={NAME}")).await;
     assert_eq!(ada.body["data"], json!([]), "{}", ada.text);
     // The user may come back.
+    let _worker = cluster.worker().await;
     uses(&app, &admin, &id, NAME, "new-word").await;
     let too_long = "x".repeat(256);
     let refused = delete(&admin, &format!("/api/v1/apps/{id}/users/{too_long}")).await;
