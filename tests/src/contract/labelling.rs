@@ -45,5 +45,11 @@ pub(super) async fn lists_of_labels_lose_runs_that_an_earlier_version_has_remove
     same("it exists", store.list_runs(&blue).await?, vec![run_id(1)])?;
     // The store takes it off, as if it were gone: the same that a list does with a run that it does not find.
     store.runs_gone(&blue, &[]).await?;
-    same("none was gone", store.count_runs(&blue).await?, 1)
+    same("none was gone", store.count_runs(&blue).await?, 1)?;
+    // A list that has become empty is taken off the list of labels, and comes back with the next run.
+    store.runs_gone(&blue, &[run_id(1)]).await?;
+    store.tidy_labels(SHARD, 5).await?;
+    store.create_run(&labelled(2, r#"{"team":"blue"}"#)).await?;
+    store.tidy_labels(SHARD, 5).await?;
+    same("it is listed again", store.list_runs(&blue).await?.first().copied(), Some(run_id(2)))
 }
