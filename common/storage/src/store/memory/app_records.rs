@@ -91,6 +91,13 @@ impl AppRecords for MemoryStore {
         Ok(runs.iter().map(fields).collect())
     }
 
+    async fn reserved(&self, key_hash: &str) -> Result<Option<RunId>, StoreError> {
+        let now = self.inner.now();
+        let space = self.inner.lock();
+        let held = space.reserved.get(key_hash).filter(|held| held.until > now);
+        Ok(held.map(|held| held.run))
+    }
+
     async fn feedbacks(&self, app: &str, page: Page) -> Result<Vec<Feedback>, StoreError> {
         let now = self.inner.now();
         let space = self.inner.lock();
