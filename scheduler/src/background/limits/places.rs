@@ -205,9 +205,10 @@ impl Limiter {
     async fn apply(&self, some: &mut Vec<(RunPlace, Change)>) -> Result<(), StoreError> {
         let unsure = some.iter().filter(|(_, change)| change.is_none()).map(|(place, _)| place.run);
         let unsure: Vec<RunId> = unsure.collect();
-        let read = match unsure.is_empty() {
-            true => Ok(Vec::new()),
-            false => self.store.app_records().fields_of_runs(&unsure, &["status"]).await,
+        let read = if unsure.is_empty() {
+            Ok(Vec::new())
+        } else {
+            self.store.app_records().fields_of_runs(&unsure, &["status"]).await
         };
         let (mut fields, failed) = match read {
             Ok(fields) => (fields.into_iter(), None),
