@@ -299,6 +299,25 @@ fn the_log_names_the_same_thing_once_a_minute() {
 }
 
 #[tokio::test]
+async fn runs_of_a_shard_that_does_not_answer_keep_their_places_and_others_are_compared() {
+    let world = World::new();
+    let limiter = world.limiter(0);
+    let [away, here] = [id(1), id(2)];
+    limiter.set(&app(), "a", Some(own(None, Some(5)))).await.unwrap();
+    for run in [away, here] {
+        limiter.take("a", None, run).await.unwrap().unwrap().is_sent();
+        world.run(run, None, RunStatus::Succeeded).await;
+    }
+    world.run(id(4), None, RunStatus::Running).await;
+    world.run(id(3), None, RunStatus::Running).await;
+    world.store.silence(away.shard());
+    limiter.sweep(&SHARDS).await;
+    assert_eq!(world.places().await, [away]);
+    limiter.count(&SHARDS).await;
+    assert_eq!(world.places().await, [id(4), away]);
+}
+
+#[tokio::test]
 async fn a_sweep_looks_at_all_places_of_an_app() {
     let world = World::new();
     let limiter = world.limiter(0);

@@ -82,6 +82,7 @@ impl AppRecords for MemoryStore {
         runs: &[RunId],
         names: &[&'static str],
     ) -> Result<Vec<HashMap<String, String>>, StoreError> {
+        self.inner.answers(runs.iter().map(RunId::shard))?;
         let mut space = self.inner.lock();
         let fields = |run: &RunId| {
             let known = space.shard(run.shard()).runs.get(run);
