@@ -176,6 +176,7 @@ pub fn begin_background(
     tasks.spawn(calls.run(lease.clone(), stopped.clone()));
     tasks.spawn(submitter.budgets.clone().run(lease.clone(), stopped.clone()));
     tasks.spawn(submitter.limiter.clone().run(lease.clone(), stopped.clone()));
+    tasks.spawn(submitter.limiter.clone().watch(stopped.clone()));
     tasks.spawn(submitter.limiter.clone().send_changes(stopped.clone()));
     tasks.spawn(uploads::run(submitter.clone(), config.scheduler.upload_days, stopped.clone()));
     tasks.spawn(Removals::new(store.clone(), submitter.clone()).run(lease.clone(), stopped.clone()));

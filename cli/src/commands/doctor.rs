@@ -1,6 +1,7 @@
 //! `tidemill doctor`: finds what could lose runs or keeps them from moving: settings and state of Redis, processes,
 //! shards, queues. It writes one key that expires, to see whether Redis takes writes, and changes nothing else.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::config::{Config, Sources, masked_url};
 use tidemill_common::store::diagnosis::{Finding, Fleet, QueueState, Severity};
 use tidemill_common::store::redis::RedisStore;
-use tidemill_common::store::{Outage, Runs, ServerReport, StoreError};
+use tidemill_common::store::{LimitOf, Outage, Runs, ServerReport, StoreError};
 
 use crate::console::Console;
 use crate::error::{Error, Exit};
@@ -107,8 +108,38 @@ async fn look(store: &RedisStore, config: &Config) -> Result<(Fleet, Vec<Finding
         before = Some(std::mem::replace(&mut fleet, store.diagnose().await?));
         fleet.forget_silent(schedulers, workers);
     }
-    let found = fleet.findings(before.as_ref());
+    let mut found = fleet.findings(before.as_ref());
+    found.extend(full_apps(store, config).await?);
     Ok((fleet, found))
+}
+
+/// Apps that have as many runs as they may have, so that they refuse others.
+async fn full_apps(store: &RedisStore, config: &Config) -> Result<Vec<Finding>, StoreError> {
+    let limits = store.app_limits();
+    let mut max_of: BTreeMap<String, u64> = BTreeMap::new();
+    if config.scheduler.app_runs_max > 0 {
+        let apps = store.apps().await?.into_iter();
+        max_of.extend(apps.map(|app| (app, config.scheduler.app_runs_max)));
+    }
+    for (of, text) in limits.limits_set().await? {
+        if let (LimitOf::App(app), Ok(own)) = (of, serde_json::from_str::<Json>(&text))
+            && let Some(max) = own["runs_max"].as_u64()
+        {
+            max_of.insert(app, max);
+        }
+    }
+    let mut found = Vec::new();
+    for (app, max) in max_of.into_iter().filter(|(_, max)| *max > 0) {
+        let taken = limits.places_taken(&app, None).await?;
+        if taken >= max {
+            let text = format!(
+                "the app {app} has {taken} of at most {max} runs and refuses others; `tidemill apps limits {app}` sets \
+                 another limit"
+            );
+            found.push(Finding { severity: Severity::Hint, text });
+        }
+    }
+    Ok(found)
 }
 
 fn error(text: String) -> Finding {

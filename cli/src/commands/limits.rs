@@ -5,17 +5,18 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 
 use super::common::Common;
+use crate::client::Client;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table};
 
-/// What is asked for; nothing: the limits are shown.
+/// What is asked for; nothing: the limits are shown. A limit that is not named stays as it is.
 #[derive(Debug, Args)]
 pub(super) struct Change {
-    /// Most requests a second; 0: no limit; without it, the default of the scheduler
+    /// Most requests a second; 0: no limit
     #[arg(long, value_name = "N")]
     requests_per_second: Option<u64>,
-    /// Most runs at the same time; 0: no limit; without it, the default of the scheduler
+    /// Most runs at the same time; 0: no limit
     #[arg(long, value_name = "N")]
     runs_max: Option<u64>,
     /// Remove the limits that were set: the defaults of the scheduler hold again
@@ -24,10 +25,17 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// The body of the request; `None` when nothing is to be set.
-    fn body(&self) -> Option<Json> {
-        let is_any = self.requests_per_second.is_some() || self.runs_max.is_some();
-        is_any.then(|| json!({"requests_per_second": self.requests_per_second, "runs_max": self.runs_max}))
+    /// The body of the request, with what was set before; `None` when nothing is to be set.
+    fn body(&self, set: &Json) -> Option<Json> {
+        let new = [("requests_per_second", self.requests_per_second), ("runs_max", self.runs_max)];
+        if new.iter().all(|(_, max)| max.is_none()) {
+            return None;
+        }
+        let mut body = json!({});
+        for (name, max) in new {
+            body[name] = max.or_else(|| set[name].as_u64()).into();
+        }
+        Some(body)
     }
 }
 
@@ -49,30 +57,34 @@ pub(super) async fn perform(
         Whose::App(id) => ("apps", id),
         Whose::Key(id) => ("keys", id),
     };
+    let mut limits = in_force(&client, whose).await?;
     if change.default {
         client.remove_limits(kind, id).await?;
-    } else if let Some(body) = change.body() {
+        limits = in_force(&client, whose).await?;
+    } else if let Some(body) = change.body(&limits["set"]) {
         client.set_limits(kind, id, &body).await?;
+        limits = in_force(&client, whose).await?;
     }
-    let shown = match whose {
-        Whose::App(id) => client.app(id).await?,
-        Whose::Key(id) => {
-            let keys = client.keys(None).await?;
-            let key = keys["data"].as_array().into_iter().flatten().find(|key| key["id"] == id);
-            // The scheduler says what is wrong with the id.
-            match key.cloned() {
-                Some(key) => key,
-                None => client.set_limits(kind, id, &json!({})).await?,
-            }
-        }
-    };
-    let limits = &shown["limits"];
     if common.json {
-        json::whole(limits, console)?
+        json::whole(&limits, console)?
     } else {
-        console.text(render(limits))?
+        console.text(render(&limits))?
     }
     Ok(Exit::Succeeded)
+}
+
+/// The limits of an app or a key, as the scheduler shows them.
+async fn in_force(client: &Client, whose: Whose<'_>) -> Result<Json, Error> {
+    let mut shown = match whose {
+        Whose::App(id) => client.app(id).await?,
+        Whose::Key(id) => {
+            let mut keys = client.keys(None).await?;
+            let keys = keys["data"].as_array_mut().map(std::mem::take).unwrap_or_default();
+            let key = keys.into_iter().find(|key| key["id"] == id);
+            key.ok_or_else(|| Error::Failed(format!("there is no key {id}; `tidemill keys ls` lists them")))?
+        }
+    };
+    Ok(shown["limits"].take())
 }
 
 fn render(limits: &Json) -> String {
@@ -113,10 +125,16 @@ mod tests {
     }
 
     #[test]
-    fn without_options_nothing_is_set() {
+    fn without_options_nothing_is_set_and_a_limit_that_is_not_named_stays() {
         let change = |requests_per_second, runs_max| Change { requests_per_second, runs_max, default: false };
-        assert_eq!(change(None, None).body(), None);
-        let body = json!({"requests_per_second": null, "runs_max": 0});
-        assert_eq!(change(None, Some(0)).body(), Some(body));
+        let set = json!({"requests_per_second": 5, "runs_max": null});
+        assert_eq!(change(None, None).body(&set), None);
+        let body = |requests_per_second: Option<u64>, runs_max: u64| {
+            Some(json!({"requests_per_second": requests_per_second, "runs_max": runs_max}))
+        };
+        assert_eq!(change(None, Some(0)).body(&set), body(Some(5), 0));
+        assert_eq!(change(Some(0), Some(2)).body(&set), body(Some(0), 2));
+        // A scheduler of an older version does not say what is set.
+        assert_eq!(change(None, Some(3)).body(&Json::Null), body(None, 3));
     }
 }

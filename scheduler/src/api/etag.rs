@@ -14,8 +14,13 @@ const CHARS: usize = 32;
 /// The response that shows `shown`, or 304 when the client has it.
 pub(crate) fn tagged(asked: &HeaderMap, shown: Json) -> Response {
     let tag = tag_of(&shown.to_string());
+    tagged_as(asked, &tag, shown)
+}
+
+/// The same with a tag that leaves out what changes all the time.
+pub(super) fn tagged_as(asked: &HeaderMap, tag: &str, shown: Json) -> Response {
     // Without `no-cache` a browser may show an old body without a request.
-    answer(asked, &tag, "private, no-cache", || JsonBody(shown).into_response())
+    answer(asked, tag, "private, no-cache", || JsonBody(shown).into_response())
 }
 
 /// The tag of a text. Weak, because the bytes differ when the body is compressed.

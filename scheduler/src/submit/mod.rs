@@ -56,7 +56,7 @@ use self::prepare::Prepared;
 use self::remote_files::RemoteFiles;
 use self::uploads::UploadPlace;
 use crate::background::budgets::Budgets;
-use crate::background::limits::{Limiter, TakenPlace};
+use crate::background::limits::{Limited, Limiter, TakenPlace};
 use crate::background::turns::{SettleError, TurnSettler};
 use crate::background::webhooks::KnownWebhooks;
 use crate::namespace::Namespace;
@@ -143,7 +143,16 @@ impl Submitter {
     }
 
     async fn submit_noted(&self, mut submission: Submission) -> Result<Submitted, SubmitError> {
-        let mut prepared = self.prepare(&mut submission).await?;
+        if let WorkflowSource::App(app) = &submission.workflow
+            && submission.called.is_none()
+            // A run with an id may exist; a webhook has asked before it stored its files.
+            && submission.schedule.is_none()
+            && submission.run.is_none()
+        {
+            let (key, idempotency) = (submission.key.as_deref(), submission.idempotency.as_ref());
+            self.check_room(&app.id, key, idempotency).await?;
+        }
+        let prepared = self.prepare(&mut submission).await?;
         let run = match self.reserve(&submission).await? {
             Reservation::New(run) => run,
             Reservation::Created { run, status, conversation_id } => {
@@ -156,13 +165,36 @@ impl Submitter {
         {
             return Err(closed);
         }
-        let place = self.place_for(&submission, run).await?;
-        prepared.place = place.clone();
-        let submitted = Box::pin(self.create_in_place(submission, prepared, run)).await;
-        if let (Some(place), Err(error)) = (place, &submitted) {
-            self.limiter.not_used(place, error).await;
+        let mut place = self.place_for(&submission, run).await?;
+        let submitted = Box::pin(self.create_in_place(submission, prepared, (run, place.as_mut()))).await;
+        let may_work = matches!(
+            submitted,
+            Ok(Submitted { is_new: true, .. }) | Err(SubmitError::Store(_) | SubmitError::Unconfirmed { .. })
+        );
+        if let Some(place) = place
+            && !may_work
+        {
+            self.limiter.not_used(place).await;
         }
         submitted
+    }
+
+    /// Refuses a run of a full app or key before anything is read or stored for it, unless the same request has created it
+    /// before. Taking the place decides; this makes most refusals cheap.
+    pub(crate) async fn check_room(
+        &self,
+        app: &str,
+        key: Option<&str>,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<(), SubmitError> {
+        let Some((by, max)) = self.limiter.full(app, key).await? else { return Ok(()) };
+        if let Some(idempotency) = idempotency
+            && let Some(run) = self.store.app_records().reserved(&idempotency.key_hash).await?
+            && self.status(run).await?.is_some()
+        {
+            return Ok(());
+        }
+        Err(SubmitError::OverLimit(self.limiter.refused(Limited::Runs, by, (app, key), max)))
     }
 
     /// Takes the place of a run of an app with limits. A sub-workflow run is a part of its caller.
@@ -184,7 +216,7 @@ impl Submitter {
         &self,
         mut submission: Submission,
         mut prepared: Prepared,
-        run: RunId,
+        run: InPlace<'_>,
     ) -> Result<Submitted, SubmitError> {
         self.pass_gate(&mut submission, &mut prepared).await?;
         self.reply_from_annotation(&submission, &mut prepared).await?;
@@ -196,7 +228,7 @@ impl Submitter {
         &self,
         mut submission: Submission,
         mut prepared: Prepared,
-        run: RunId,
+        (run, place): InPlace<'_>,
     ) -> Result<Submitted, SubmitError> {
         if !prepared.uploads.is_empty() {
             self.note_early_files(run).await?;
@@ -206,7 +238,7 @@ impl Submitter {
             crash::pass(CrashPoint::EarlyFilesKept);
         }
         submission.has_files |= !copies.is_empty();
-        let created = self.create_with_files(submission, prepared, run).await;
+        let created = self.create_with_files(submission, prepared, (run, place)).await;
         // After a failure of the store the run may exist, and need them.
         let may_exist = matches!(created, Ok(Submitted { is_new: true, .. }) | Err(SubmitError::Store(_)));
         if !may_exist {
@@ -242,9 +274,8 @@ impl Submitter {
         &self,
         mut submission: Submission,
         mut prepared: Prepared,
-        run: RunId,
+        (run, place): InPlace<'_>,
     ) -> Result<Submitted, SubmitError> {
-        let place = prepared.place.take();
         let hit = prepared.annotation.take().map(|it| it.hit(run, &submission));
         let (workflow, warnings) = (prepared.run_workflow().clone(), prepared.warnings.clone());
         let answered_by = prepared.preset.as_ref().map(|preset| preset.field());
@@ -278,7 +309,10 @@ impl Submitter {
             has_files: submission.has_files,
             takes_messages: head.conversation_id.clone().filter(|_| head.takes_messages),
         };
-        self.limiter.keep(place).await?;
+        if let Some(place) = place {
+            self.limiter.keep(place).await?;
+            place.is_sent();
+        }
         let created = self.store.create_run(&new).await?;
         if created == Created::Closed(AppState::Removing) {
             self.leave(&head, graph, run).await?;
@@ -465,6 +499,9 @@ fn labels(labels: &Labels) -> Option<(&'static str, String)> {
     // Serialising texts cannot fail.
     (!labels.is_empty()).then(|| (LABELS_FIELD, serde_json::to_string(labels).unwrap_or_default()))
 }
+
+/// The id of a run, and the place that it has taken if its app or key is limited.
+type InPlace<'a> = (RunId, Option<&'a mut TakenPlace>);
 
 /// The result of reserving the idempotency key.
 enum Reservation {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::{Broken, Outcome, Subject, holds, same};
 use tidemill_common::ids::{RunId, ShardId};
-use tidemill_common::store::{LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace};
+use tidemill_common::store::{
+    LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace, SomePlaces,
+};
 
 const MAX: LimitsMax = LimitsMax { app: 3, key: 2 };
 
@@ -68,13 +70,13 @@ pub(super) async fn a_place_is_free_when_it_was_given_back_and_a_working_run_hol
     same("above the limit of the key", limits.places_taken("a", Some("k")).await?, 3)?;
     let full = limits.take_place(&place(4, Some("k")), MAX).await?;
     holds("it is full", matches!(full, PlaceTaken::Full(_)))?;
-    let found = limits.places("a", 0, 10).await?;
+    let found = limits.places("a", 0, 10).await?.found;
     let runs: Vec<RunPlace> = found.iter().map(|(place, _)| place.clone()).collect();
     same("in the order of their times", runs, vec![first, second, third])?;
     holds("a place that is only held has no time", found[0].1.millis() == 0)?;
     holds("a place that was taken has its time", found[1].1.millis() > 0)?;
-    same("pages", limits.places("a", 1, 1).await?.len(), 1)?;
-    same("the end", limits.places("a", 3, 10).await?, Vec::new())
+    same("pages", limits.places("a", 1, 1).await?.read, 1)?;
+    same("the end", limits.places("a", 3, 10).await?, SomePlaces::default())
 }
 
 impl Subject {

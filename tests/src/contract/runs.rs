@@ -241,7 +241,9 @@ pub(super) async fn an_app_is_found_by_its_id_and_its_key(s: Subject) -> Outcome
 
 pub(super) async fn an_idempotency_key_is_reserved_once(s: Subject) -> Outcome {
     let store = s.store();
+    same("not yet", store.app_records().reserved("key").await?, None)?;
     same("first", store.reserve("key", "request", run_id(1)).await?, Reserved::Ours)?;
+    same("reserved", store.app_records().reserved("key").await?, Some(run_id(1)))?;
     same("again", store.reserve("key", "request", run_id(2)).await?, Reserved::Same(run_id(1)))?;
     same("for another request", store.reserve("key", "other", run_id(3)).await?, Reserved::Other)?;
     same("another key", store.reserve("key 2", "other", run_id(3)).await?, Reserved::Ours)

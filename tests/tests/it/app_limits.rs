@@ -33,7 +33,8 @@ async fn until_limits(client: &Client, app: &str, expected: Json) {
 }
 
 fn limits(runs_max: Option<u64>, runs: Option<u64>) -> Json {
-    json!({"requests_per_second": null, "runs_max": runs_max, "runs": runs})
+    let set = json!({"requests_per_second": null, "runs_max": runs_max});
+    json!({"requests_per_second": null, "runs_max": runs_max, "set": set, "runs": runs})
 }
 
 async fn submit(client: &Client, app: &str) -> HttpResponse {
@@ -95,12 +96,23 @@ async fn runs_that_wait_hold_no_place_and_runs_from_before_the_limit_do() {
     let published = admin.post("/api/v1/apps", &json!({"workflow": ASK})).await;
     let waits = published.body["id"].as_str().unwrap_or_else(|| panic!("{}", published.text)).to_owned();
     let (works, _) = admin.register(&Flow::new("start -> a -> end")).await;
-    assert_eq!(submit(&admin, &works).await.status, 201);
+    let keyed = async |key: &str| {
+        let request = admin.request(Method::POST, "/api/v1/runs").header("idempotency-key", key);
+        let request = request.header("content-type", "application/json");
+        admin.send(request.body(json!({"app": works}).to_string())).await
+    };
+    let first = keyed("first").await;
+    assert_eq!(first.status, 201, "{}", first.text);
     for app in [&waits, &works] {
         set(&admin, &format!("apps/{app}"), json!({"runs_max": 1})).await;
     }
     until_limits(&admin, &works, limits(Some(1), Some(1))).await;
     assert_eq!(submit(&admin, &works).await.status, 429);
+    let again = keyed("first").await;
+    assert_eq!((again.status, &again.body["id"]), (200, &first.body["id"]), "{}", again.text);
+    assert_eq!(keyed("second").await.status, 429);
+    let kept = cluster.redis.cli(&["--scan", "--pattern", "*idem:*"]);
+    assert_eq!(kept.lines().count(), 1, "a refused request keeps no key: {kept}");
 
     let _worker = cluster.worker().await;
     let body = json!({"app": waits, "inputs": {"name": "Ada"}});
@@ -150,6 +162,14 @@ async fn two_schedulers_count_the_requests_of_a_key_together() {
     assert_eq!(unknown.status, 404, "{}", unknown.text);
     let wrong = put(&admin, &format!("/api/v1/keys/{id}/limits"), &json!({"runs": 1})).await;
     assert_eq!((wrong.status, &wrong.body["code"]), (400, &json!("invalid_param")), "{}", wrong.text);
+    let datasets = admin.post("/api/v1/keys", &json!({"scope": "datasets"})).await.body;
+    let datasets = datasets["id"].as_str().expect("a key");
+    let wrong = put(&admin, &format!("/api/v1/keys/{datasets}/limits"), &json!({"runs_max": 1})).await;
+    assert_eq!((wrong.status, &wrong.body["code"]), (400, &json!("invalid_param")), "{}", wrong.text);
+    assert_eq!(cluster.redis.cli(&["HLEN", "tm:limits"]).trim(), "1");
+    let revoked = admin.send(admin.request(Method::DELETE, &format!("/api/v1/keys/{id}"))).await;
+    assert_eq!(revoked.status, 204, "{}", revoked.text);
+    assert_eq!(cluster.redis.cli(&["HLEN", "tm:limits"]).trim(), "0", "no limits of revoked keys stay");
 }
 
 #[tokio::test(flavor = "multi_thread")]

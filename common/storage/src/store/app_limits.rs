@@ -120,6 +120,15 @@ pub enum PlaceChange {
     Give,
 }
 
+/// Some places of an app.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SomePlaces {
+    /// Places with the time when they were taken.
+    pub found: Vec<(RunPlace, Timestamp)>,
+    /// How many were read, with those that this version cannot read. Fewer than asked for: there are no more.
+    pub read: usize,
+}
+
 /// The store of limits of apps and keys.
 #[async_trait]
 pub trait AppLimits: Send + Sync {
@@ -140,13 +149,8 @@ pub trait AppLimits: Send + Sync {
     async fn take_place(&self, place: &RunPlace, max: LimitsMax) -> Result<PlaceTaken, StoreError>;
     /// Changes places. May be repeated. Runs whose place is held like this exist, so the time of the place is 0.
     async fn change_places(&self, changes: &[(RunPlace, PlaceChange)]) -> Result<(), StoreError>;
-    /// Places of an app by the time when they were taken, with that time.
-    async fn places(
-        &self,
-        app: &str,
-        from: usize,
-        count: usize,
-    ) -> Result<Vec<(RunPlace, Timestamp)>, StoreError>;
+    /// Places of an app by the time when they were taken.
+    async fn places(&self, app: &str, from: usize, count: usize) -> Result<SomePlaces, StoreError>;
     /// The number of places that an app has taken; of one of its keys if given.
     async fn places_taken(&self, app: &str, key: Option<&str>) -> Result<u64, StoreError>;
 }

@@ -62,6 +62,8 @@ pub trait AppRecords: Send + Sync {
         runs: &[RunId],
         names: &[&'static str],
     ) -> Result<Vec<HashMap<String, String>>, StoreError>;
+    /// The run that an idempotency key was reserved for. Reserves nothing.
+    async fn reserved(&self, key_hash: &str) -> Result<Option<RunId>, StoreError>;
     /// The ratings of an app, the newest first; only the newest `FEEDBACKS_MAX` are listed.
     async fn feedbacks(&self, app: &str, page: Page) -> Result<Vec<Feedback>, StoreError>;
     /// Notes that a user of an app was here; `id` is the user's id, `seconds` the time to live (0: forever).

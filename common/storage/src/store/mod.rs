@@ -38,7 +38,7 @@ pub mod webhooks;
 pub use annotations::{Annotation, AnnotationAdded, Annotations};
 pub use app_keys::{AppKey, KeyGrant, KeyNote, KeyScope, NewKey, Revoked};
 pub use app_limits::{
-    AppLimits, LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace,
+    AppLimits, LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace, SomePlaces,
 };
 pub use app_records::{AppRecords, AppVersion, EndUser, Feedback, INNER_FIELD, REMOVED_FIELD};
 pub use audit::{AuditEntry, AuditKept, AuditLog, AuditPage};

@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: bfb1f3bcf3f12312ac834ab48d0fef3e0d733ad7042175d0088f3179061b05b2
-Rest: 1fde0d184ad7de63054570f25ed4da979d6d1a443cd93cf83e2787219663416c
+Document: 3f3c30a8d7b7085e1a9e3574a9a9053d8f29853f3fae74d26dd15d126c794ef7
+Rest: cb4af2f0b53806374dacf1eba70ef9b069dbdaca2119ccb78747dadebdf9fc0e
 """
 
 from __future__ import annotations
@@ -390,6 +390,7 @@ class LimitsInForce(TypedDict):
 
     requests_per_second: int | None
     runs_max: int | None
+    set: Limits
     runs: int | None
     """Runs that count now; null when no limit counts them."""
 

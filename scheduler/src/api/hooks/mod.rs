@@ -61,6 +61,7 @@ pub async fn receive(
         Body(Bytes::from([parts.method.as_str().as_bytes(), b" ", query.as_bytes(), b"\n", &sent].concat()));
     let idempotency = idempotency(&parts.headers, &format!("webhook {id}"), &hashed)?;
 
+    state.submitter.check_room(&hook.app.id, None, idempotency.as_ref()).await?;
     let (read, uploads) = body::read(hook.data().content_type, content_type.as_deref(), sent).await?;
     let request = webhook::Request {
         headers: body::headers(&parts.headers, shown),

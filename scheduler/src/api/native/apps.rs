@@ -17,7 +17,7 @@ use tidemill_common::store::{
 use crate::api::ApiState;
 use crate::api::auth::{app_key_ending, new_app_key, sha256_hex};
 use crate::api::error::ApiError;
-use crate::api::etag::tagged;
+use crate::api::etag::{tag_of, tagged_as};
 use crate::api::hooks;
 use crate::api::native::submit::idempotency;
 use crate::api::native::{datasets_named, profiles_named, version_use};
@@ -244,8 +244,13 @@ pub async fn show(
 ) -> Result<Response, ApiError> {
     let app = find(&state, &id).await?;
     let mut shown = to_json(&app);
+    state.submitter.limiter.refresh().await?;
     shown["limits"] = state.submitter.limiter.shown(&app.id, None).await?;
-    Ok(tagged(&headers, shown))
+    // The runs that count now are no change of the app.
+    let runs = shown["limits"]["runs"].take();
+    let tag = tag_of(&shown.to_string());
+    shown["limits"]["runs"] = runs;
+    Ok(tagged_as(&headers, &tag, shown))
 }
 
 /// Returns an app by its id.

@@ -206,12 +206,14 @@ pub(super) async fn revoked(state: &ApiState, id: &str) -> Result<StatusCode, Ap
         Revoked::Before => {}
         Revoked::Unknown => return Err(unknown(id)),
     }
+    state.submitter.limiter.forget_key(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, ApiError> {
     let budgets: BTreeMap<_, _> = state.store.key_budgets().await?.into_iter().collect();
     let today = day_of(state.store.time().await?);
+    state.submitter.limiter.refresh().await?;
     let mut data = Vec::with_capacity(keys.len());
     for key in keys {
         let AppKey { id, app, created_at, is_first, revoked_at, label, scopes, expires_at, used_at, .. } =

@@ -9,10 +9,11 @@ use tidemill_common::store::LimitOf;
 
 use super::{apps, keys};
 use crate::api::ApiState;
+use crate::api::auth::DATASETS;
 use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath};
 use crate::api::roles::Role;
-use crate::background::limits::OwnLimits;
+use crate::background::limits::{Limited, OwnLimits};
 
 /// `PUT /api/v1/apps/{id}/limits`: `requests_per_second`, `runs_max`; 0: no limit. Absent fields have the default of the
 /// settings. Runs that work go on.
@@ -43,7 +44,7 @@ pub async fn drop_for_app(
 /// `PUT /api/v1/keys/{id}/limits`: as [`set_for_app`], for one key.
 ///
 /// # Errors
-/// 404 for an unknown key, 400 for an invalid limit.
+/// 404 for an unknown key, 400 for an invalid limit, and for a limit of runs of a key of datasets.
 pub async fn set_for_key(
     State(state): State<ApiState>,
     IdInPath(id): IdInPath,
@@ -67,6 +68,9 @@ pub async fn drop_for_key(
 
 async fn set(state: &ApiState, of: LimitOf, app: &str, body: &Body) -> Result<JsonBody<Json>, ApiError> {
     let own = OwnLimits::of(&body.object()?).map_err(ApiError::invalid_param)?;
+    if app == DATASETS && own.get(Limited::Runs).is_some_and(|max| max > 0) {
+        return Err(ApiError::invalid_param("runs_max is not for keys of datasets: they begin no runs"));
+    }
     state.submitter.limiter.set(&of, app, Some(own)).await?;
     tracing::info!(of = of.name(), limits = %own.to_json(), "limits set");
     Ok(JsonBody(own.to_json()))

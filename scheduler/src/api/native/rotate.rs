@@ -83,13 +83,15 @@ async fn replace(
         limiter.set(&of, &made.new.grant.app, Some(own)).await?;
     }
     // The new key comes before the end of the old one: if the process dies in between, the old one is still valid.
-    state.store.add_key(&made.new).await?;
+    if let Err(error) = state.store.add_key(&made.new).await {
+        // If the key exists nevertheless, no client has it.
+        forget(state, &made.id()).await?;
+        return Err(error.into());
+    }
     let ended = end(state, id, overlap, ends).await;
     if !matches!(ended, Ok(true)) {
         // No client has received the new key.
-        state.store.revoke_key(&made.id()).await?;
-        state.store.put_key_budget(&made.id(), None).await?;
-        limiter.set(&of, &made.new.grant.app, None).await?;
+        forget(state, &made.id()).await?;
         ended?;
         return Err(conflict(format!(
             "the key {id} was made by an older version, which did not note its hash, or was changed meanwhile; make a \
@@ -100,10 +102,21 @@ async fn replace(
     created(state, &made).await
 }
 
+/// Revokes a new key that no client has received.
+async fn forget(state: &ApiState, id: &str) -> Result<(), StoreError> {
+    state.store.revoke_key(id).await?;
+    state.store.put_key_budget(id, None).await?;
+    state.submitter.limiter.forget_key(id).await
+}
+
 /// Ends the old key after the overlap. Returns false when that is not possible.
 async fn end(state: &ApiState, id: &str, overlap: u64, at: Timestamp) -> Result<bool, StoreError> {
     if overlap == 0 {
-        return Ok(state.store.revoke_key(id).await? == Revoked::Now);
+        let is_done = state.store.revoke_key(id).await? == Revoked::Now;
+        if is_done {
+            state.submitter.limiter.forget_key(id).await?;
+        }
+        return Ok(is_done);
     }
     state.store.expire_key(id, at).await
 }

@@ -4,33 +4,35 @@
 //! request to Redis. With a limit, each request is one script: a bucket for each scheduler would need none, but it would
 //! give an app more or less with the number of schedulers, and refuse a client that always meets the same one.
 //!
-//! A run that works holds a place from its creation to its end ([`places`]). A run that waits for a person or for a time
+//! A run that works holds a place from its creation to its end ([`places`], [`compare`]). A run that waits for a person or for a time
 //! gives its place back, because it may wait for days, and takes one again when it continues, without asking: the answer of
 //! a person is never refused. Sub-workflow runs are a part of their caller and hold none, so a full app cannot wait for
 //! itself.
 
+mod compare;
 mod own;
 mod places;
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use tidemill_common::config::SchedulerConfig;
-use tidemill_common::store::{
-    LimitOf, LimitsMax, PlaceChange, Reached, RequestTaken, RunPlace, Runs, StoreError,
-};
+use tidemill_common::store::{LimitOf, LimitsMax, Reached, RequestTaken, RunPlace, Runs, StoreError};
 use tokio::sync::mpsc;
 
+use self::compare::Look;
 pub(crate) use self::own::{Limited, OwnLimits};
+use self::places::Change;
 pub(crate) use self::places::TakenPlace;
 use crate::metrics as names;
 
 /// Changes of places that wait for the store. What does not fit is found by the sweep.
 const CHANGES_MAX: usize = 10_000;
-/// The pause between two lines in the log about refusals of the same limit.
+/// The pause between two lines in the log about refusals of the same limit, or about the same failure.
 const NOTED_EVERY: Duration = Duration::from_secs(60);
 
 /// A request or a run was refused, because it was above a limit.
@@ -66,12 +68,30 @@ impl std::fmt::Display for OverLimit {
     }
 }
 
+/// After a failure to read what is set for the first time, the defaults hold for this time.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// What is set, as of the last look.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Table {
     apps: HashMap<String, OwnLimits>,
     /// Limits of keys, each with the app of the key.
     keys: HashMap<String, (String, OwnLimits)>,
+}
+
+impl Table {
+    /// True when the limits of runs are the same.
+    fn has_the_runs_of(&self, other: &Self) -> bool {
+        let of_apps = |table: &Self| -> HashMap<String, u64> {
+            let set = table.apps.iter().filter_map(|(id, own)| Some((id.clone(), own.get(Limited::Runs)?)));
+            set.collect()
+        };
+        let of_keys = |table: &Self| -> HashMap<String, u64> {
+            let set = table.keys.iter();
+            set.filter_map(|(id, (_, own))| Some((id.clone(), own.get(Limited::Runs)?))).collect()
+        };
+        of_apps(self) == of_apps(other) && of_keys(self) == of_keys(other)
+    }
 }
 
 /// Knows the limits, and counts what they limit.
@@ -83,13 +103,19 @@ pub struct Limiter {
     table: RwLock<Table>,
     /// The table was read at least once.
     is_known: AtomicBool,
-    /// The table has changed since the last count of the runs that work.
-    has_changed: AtomicBool,
-    changes: mpsc::Sender<(RunPlace, PlaceChange)>,
+    /// One task reads it at a time, so that it never gets older. Holds when the last read has failed.
+    reading: tokio::sync::Mutex<Option<Instant>>,
+    /// How often limits of runs have changed in the table.
+    changes_of_runs: AtomicU64,
+    changes: mpsc::Sender<(RunPlace, Change)>,
     /// For the task that applies them.
-    coming: Mutex<Option<mpsc::Receiver<(RunPlace, PlaceChange)>>>,
+    coming: Mutex<Option<mpsc::Receiver<(RunPlace, Change)>>>,
+    /// The last look at the places of each app that refuses runs.
+    looks: Mutex<HashMap<String, Look>>,
     /// When the log has named each limit.
     noted: Mutex<HashMap<(Limited, Reached, String), Instant>>,
+    /// When the log has named each app whose places cannot be looked at.
+    failed: Mutex<HashMap<String, Instant>>,
 }
 
 impl Limiter {
@@ -103,10 +129,13 @@ impl Limiter {
             of_key: own(config.key_requests_per_second, config.key_runs_max),
             table: RwLock::default(),
             is_known: AtomicBool::new(false),
-            has_changed: AtomicBool::new(false),
+            reading: tokio::sync::Mutex::default(),
+            changes_of_runs: AtomicU64::new(0),
             changes,
             coming: Mutex::new(Some(coming)),
+            looks: Mutex::default(),
             noted: Mutex::default(),
+            failed: Mutex::default(),
         }
     }
 
@@ -132,12 +161,22 @@ impl Limiter {
 
     /// The limits in force for an app and its key; 0: none.
     async fn max(&self, of: Limited, app: &str, key: Option<&str>) -> LimitsMax {
-        if !self.is_known.load(Ordering::Relaxed)
-            && let Err(error) = self.refresh().await
-        {
-            tracing::warn!(%error, "the limits of apps and keys cannot be read yet; the defaults are in force");
+        if !self.is_known.load(Ordering::Relaxed) {
+            self.read_first().await;
         }
         self.known_max(of, app, key)
+    }
+
+    /// Reads what is set before the first answer that needs it. Requests that come at the same time wait for one read.
+    async fn read_first(&self) {
+        let mut failed_at = self.reading.lock().await;
+        let has_failed = failed_at.is_some_and(|at| at.elapsed() < READ_AGAIN_AFTER);
+        if self.is_known.load(Ordering::Relaxed) || has_failed {
+            return;
+        }
+        if let Err(error) = self.read(&mut failed_at).await {
+            tracing::warn!(%error, "the limits of apps and keys cannot be read yet; the defaults are in force");
+        }
     }
 
     fn known_max(&self, of: Limited, app: &str, key: Option<&str>) -> LimitsMax {
@@ -157,8 +196,15 @@ impl Limiter {
     /// # Errors
     /// Errors of the store.
     pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
+        let mut failed_at = self.reading.lock().await;
+        self.read(&mut failed_at).await
+    }
+
+    async fn read(&self, failed_at: &mut Option<Instant>) -> Result<(), StoreError> {
+        let all = self.store.app_limits().limits_set().await;
+        *failed_at = all.is_err().then(Instant::now);
         let mut read = Table::default();
-        for (of, text) in self.store.app_limits().limits_set().await? {
+        for (of, text) in all? {
             let Some((app, own)) = OwnLimits::read(&text) else {
                 tracing::error!(of = of.name(), "the stored limits of an app or a key are invalid");
                 continue;
@@ -173,10 +219,10 @@ impl Limiter {
             }
         }
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        if *table != read {
-            *table = read;
-            self.has_changed.store(true, Ordering::Relaxed);
+        if !table.has_the_runs_of(&read) {
+            self.changes_of_runs.fetch_add(1, Ordering::Relaxed);
         }
+        *table = read;
         self.is_known.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -191,9 +237,19 @@ impl Limiter {
         app: &str,
         own: Option<OwnLimits>,
     ) -> Result<(), StoreError> {
+        // Limits that set nothing need no place in the store.
+        let own = own.filter(|own| *own != OwnLimits::default());
         let text = own.map(|own| own.to_text(app));
         self.store.app_limits().put_limits(of, text.as_deref()).await?;
         self.refresh().await
+    }
+
+    /// Forgets what was set for a key that is revoked.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(crate) async fn forget_key(&self, key: &str) -> Result<(), StoreError> {
+        self.store.app_limits().put_limits(&LimitOf::Key(key.into()), None).await
     }
 
     /// What is set for a key.
@@ -203,7 +259,8 @@ impl Limiter {
         Ok(table.keys.get(key).map(|(_, own)| *own))
     }
 
-    /// The limits in force for an app or one of its keys, and its runs that hold a place. Null: no limit.
+    /// The limits in force for an app or one of its keys as of the last [`Self::refresh`], what is set for it, and its runs
+    /// that hold a place. Null: no limit.
     ///
     /// # Errors
     /// Errors of the store.
@@ -214,6 +271,14 @@ impl Limiter {
             let max = if key.is_some() { max.key } else { max.app };
             shown[of.name()] = (max > 0).then_some(max).into();
         }
+        let own = {
+            let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+            match key {
+                Some(key) => table.keys.get(key).map(|(_, own)| *own),
+                None => table.apps.get(app).copied(),
+            }
+        };
+        shown["set"] = own.unwrap_or_default().to_json();
         shown["runs"] = if self.known_max(Limited::Runs, app, key).are_none() {
             Json::Null
         } else {
@@ -223,7 +288,7 @@ impl Limiter {
     }
 
     /// Counts a refusal, and logs the first one of each minute.
-    fn refused(
+    pub(crate) fn refused(
         &self,
         limited: Limited,
         by: Reached,
@@ -245,7 +310,7 @@ impl Limiter {
         let labels = [("limit", limited.name()), ("of", by.name())];
         metrics::counter!(names::OVER_LIMIT.name, &labels).increment(1);
         let over = OverLimit { limited, by, of: of.into(), max, is_own };
-        if self.is_to_be_noted(&over) {
+        if is_first(&self.noted, (limited, by, over.of.clone())) {
             tracing::info!(
                 app,
                 key,
@@ -258,17 +323,6 @@ impl Limiter {
         over
     }
 
-    fn is_to_be_noted(&self, over: &OverLimit) -> bool {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = (over.limited, over.by, over.of.clone());
-        if noted.get(&of).is_some_and(|at| at.elapsed() < NOTED_EVERY) {
-            return false;
-        }
-        noted.retain(|_, at| at.elapsed() < NOTED_EVERY);
-        noted.insert(of, Instant::now());
-        true
-    }
-
     /// False while no limit is set.
     fn is_used(&self) -> bool {
         let is_default = Limited::ALL
@@ -276,18 +330,17 @@ impl Limiter {
             .any(|of| [self.of_app, self.of_key].iter().any(|own| own.get(*of).is_some_and(|max| max > 0)));
         is_default || *self.table.read().unwrap_or_else(PoisonError::into_inner) != Table::default()
     }
+}
 
-    /// The apps whose runs are limited, by their own limit or by that of a key; `None`: all.
-    fn apps_with_places(&self) -> Option<BTreeSet<String>> {
-        let is_set = |own: &OwnLimits| own.get(Limited::Runs).is_some_and(|max| max > 0);
-        if is_set(&self.of_app) || is_set(&self.of_key) {
-            return None;
-        }
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        let apps = table.apps.iter().filter(|(_, own)| is_set(own)).map(|(app, _)| app.clone());
-        let of_keys = table.keys.values().filter(|(_, own)| is_set(own)).map(|(app, _)| app.clone());
-        Some(apps.chain(of_keys).collect())
+/// True for the first time of a minute that something is logged.
+fn is_first<K: Eq + Hash>(noted: &Mutex<HashMap<K, Instant>>, what: K) -> bool {
+    let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+    if noted.get(&what).is_some_and(|at| at.elapsed() < NOTED_EVERY) {
+        return false;
     }
+    noted.retain(|_, at| at.elapsed() < NOTED_EVERY);
+    noted.insert(what, Instant::now());
+    true
 }
 
 #[cfg(test)]

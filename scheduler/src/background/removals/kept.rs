@@ -4,7 +4,8 @@
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::limits::CONVERSATION_TURNS_MAX;
 use tidemill_common::store::{
-    AppState, ConversationRef, ConversationsBy, ListConversations, ListDead, Page, StateSet, StoreError,
+    AppState, ConversationRef, ConversationsBy, LimitOf, ListConversations, ListDead, Page, StateSet,
+    StoreError,
 };
 use tidemill_common::wire::conversation::{conversation_copy, variable_of_field};
 
@@ -31,7 +32,9 @@ impl Removals {
         for key in &removal.keys {
             self.store.revoke_key(key).await?;
             self.store.put_key_budget(key, None).await?;
+            self.store.app_limits().put_limits(&LimitOf::Key(key.clone()), None).await?;
         }
+        self.store.app_limits().put_limits(&LimitOf::App(app.into()), None).await?;
         self.store.removals().drop_triggers(app).await?;
         self.store.put_webhook(app, None).await?;
         self.store.drop_notices(app).await?;

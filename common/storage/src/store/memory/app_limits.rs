@@ -7,7 +7,8 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::store::{
-    AppLimits, LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace, StoreError,
+    AppLimits, LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace, SomePlaces,
+    StoreError,
 };
 use tidemill_base::clock::Timestamp;
 
@@ -114,17 +115,13 @@ impl AppLimits for MemoryStore {
         Ok(())
     }
 
-    async fn places(
-        &self,
-        app: &str,
-        from: usize,
-        count: usize,
-    ) -> Result<Vec<(RunPlace, Timestamp)>, StoreError> {
+    async fn places(&self, app: &str, from: usize, count: usize) -> Result<SomePlaces, StoreError> {
         let space = self.inner.lock();
         let of_app = space.limited.places.iter().filter(|(place, _)| place.app == app);
         let mut found: Vec<(RunPlace, Timestamp)> = of_app.map(|(place, at)| (place.clone(), *at)).collect();
         found.sort_by(|one, other| (one.1, &one.0).cmp(&(other.1, &other.0)));
-        Ok(found.into_iter().skip(from).take(count).collect())
+        let found: Vec<_> = found.into_iter().skip(from).take(count).collect();
+        Ok(SomePlaces { read: found.len(), found })
     }
 
     async fn places_taken(&self, app: &str, key: Option<&str>) -> Result<u64, StoreError> {

@@ -82,6 +82,7 @@ impl AppRecords for MemoryStore {
         runs: &[RunId],
         names: &[&'static str],
     ) -> Result<Vec<HashMap<String, String>>, StoreError> {
+        self.inner.answers(runs.iter().map(RunId::shard))?;
         let mut space = self.inner.lock();
         let fields = |run: &RunId| {
             let known = space.shard(run.shard()).runs.get(run);
@@ -89,6 +90,13 @@ impl AppRecords for MemoryStore {
             wanted.map(|(name, value)| (name.to_string(), value)).collect()
         };
         Ok(runs.iter().map(fields).collect())
+    }
+
+    async fn reserved(&self, key_hash: &str) -> Result<Option<RunId>, StoreError> {
+        let now = self.inner.now();
+        let space = self.inner.lock();
+        let held = space.reserved.get(key_hash).filter(|held| held.until > now);
+        Ok(held.map(|held| held.run))
     }
 
     async fn feedbacks(&self, app: &str, page: Page) -> Result<Vec<Feedback>, StoreError> {

@@ -73,6 +73,8 @@ struct Inner {
     hints: broadcast::Sender<Hint>,
     /// The number of requests so far.
     requests: AtomicU64,
+    /// Shards that do not answer lists of runs.
+    silent: Mutex<BTreeSet<ShardId>>,
 }
 
 /// All data of the namespace.
@@ -150,8 +152,14 @@ impl MemoryStore {
                 events_came: Arc::default(),
                 hints: broadcast::Sender::new(HINTS_KEPT),
                 requests: AtomicU64::new(0),
+                silent: Mutex::default(),
             }),
         }
+    }
+
+    /// Lets requests for lists of runs, and for fields of several runs, fail on a shard: its part of a cluster is away.
+    pub fn silence(&self, shard: ShardId) {
+        self.inner.silent.lock().unwrap_or_else(PoisonError::into_inner).insert(shard);
     }
 
     /// The dead letters of a shard, oldest first.
@@ -176,6 +184,18 @@ impl Inner {
             from if from < to => Raised::From(from),
             from if from == to => Raised::Same,
             now => Raised::Less(now),
+        }
+    }
+
+    /// Fails if one of these shards does not answer.
+    fn answers(&self, mut shards: impl Iterator<Item = ShardId>) -> Result<(), StoreError> {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        match shards.find(|shard| silent.contains(shard)) {
+            None => Ok(()),
+            Some(shard) => {
+                let (doing, reason) = ("reading runs", format!("shard {} does not answer", shard.0));
+                Err(StoreError::Unreachable { address: "memory".into(), doing, reason })
+            }
         }
     }
 

@@ -217,6 +217,7 @@ impl Runs for MemoryStore {
     }
 
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
+        self.inner.answers(query.shards.iter().flatten().copied())?;
         let mut found = self.inner.runs_in(query);
         found.truncate(query.limit);
         Ok(found)

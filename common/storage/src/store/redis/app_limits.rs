@@ -7,7 +7,8 @@ use super::connection::{Arg, args};
 use crate::store::app_limits::{member, place_of};
 use crate::store::redis::connection::replies::unexpected;
 use crate::store::{
-    AppLimits, LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace, StoreError,
+    AppLimits, LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace, SomePlaces,
+    StoreError,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::limits;
@@ -99,18 +100,14 @@ impl AppLimits for RedisStore {
         self.connector.ask_all("giving places of runs back", &pipe).await
     }
 
-    async fn places(
-        &self,
-        app: &str,
-        from: usize,
-        count: usize,
-    ) -> Result<Vec<(RunPlace, Timestamp)>, StoreError> {
+    async fn places(&self, app: &str, from: usize, count: usize) -> Result<SomePlaces, StoreError> {
         let mut command = redis::cmd("ZRANGE");
         command.arg(self.keys.limited(app, "runs", None));
         command.arg(from).arg((from + count).saturating_sub(1)).arg("WITHSCORES");
         let found: Vec<(String, i64)> = self.connector.ask("reading the places of an app", &command).await?;
-        let read = |(member, at): (String, i64)| Some((place_of(app, &member)?, Timestamp::from_millis(at)));
-        Ok(found.into_iter().filter_map(read).collect())
+        let read = found.len();
+        let place = |(member, at): (String, i64)| Some((place_of(app, &member)?, Timestamp::from_millis(at)));
+        Ok(SomePlaces { found: found.into_iter().filter_map(place).collect(), read })
     }
 
     async fn places_taken(&self, app: &str, key: Option<&str>) -> Result<u64, StoreError> {

@@ -90,6 +90,13 @@ impl AppRecords for RedisStore {
         Ok(found)
     }
 
+    async fn reserved(&self, key_hash: &str) -> Result<Option<RunId>, StoreError> {
+        let mut command = redis::cmd("GET");
+        command.arg(self.idempotency_key(key_hash).await?);
+        let held: Option<String> = self.connector.ask("reading an idempotency key", &command).await?;
+        Ok(held.and_then(|held| held.split_once(' ')?.0.parse().ok()))
+    }
+
     async fn feedbacks(&self, app: &str, page: Page) -> Result<Vec<Feedback>, StoreError> {
         self.page_of_ratings(app, page).await
     }

@@ -557,10 +557,7 @@ impl Runs for RedisStore {
 
     async fn reserve(&self, key_hash: &str, request: &str, run: RunId) -> Result<Reserved, StoreError> {
         const DOING: &str = "reserving an idempotency key";
-        let first = Runs::meta(self).await?.shards_first.max(1);
-        let number = u64::from_str_radix(key_hash.get(..8).unwrap_or("0"), 16).unwrap_or(0);
-        let shard = ShardId(u16::try_from(number % u64::from(first)).unwrap_or(0));
-        let key = self.keys.idempotency(shard, key_hash);
+        let key = self.idempotency_key(key_hash).await?;
         let mut pipe = redis::pipe();
         pipe.cmd("SET").arg(&key).arg(format!("{run} {request}")).arg("NX").arg("EX");
         pipe.arg(limits::IDEMPOTENCY_SECONDS).ignore();
@@ -578,6 +575,14 @@ impl Runs for RedisStore {
 }
 
 impl RedisStore {
+    /// The key of an idempotency key. Its shard stays the same when the namespace gets more shards.
+    pub(super) async fn idempotency_key(&self, key_hash: &str) -> Result<String, StoreError> {
+        let first = Runs::meta(self).await?.shards_first.max(1);
+        let number = u64::from_str_radix(key_hash.get(..8).unwrap_or("0"), 16).unwrap_or(0);
+        let shard = ShardId(u16::try_from(number % u64::from(first)).unwrap_or(0));
+        Ok(self.keys.idempotency(shard, key_hash))
+    }
+
     /// Writes a probe to each server, and returns what was refused. The flag says that the store cannot be used at all: one
     /// server of a cluster that takes no writes stops its own shards only, unless it has the namespace's keys.
     ///
