@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: bfb1f3bcf3f12312ac834ab48d0fef3e0d733ad7042175d0088f3179061b05b2
-Rest: 1fde0d184ad7de63054570f25ed4da979d6d1a443cd93cf83e2787219663416c
+Document: f2c444f951afa5d390677814699458ded5e69a4d08e3a5f2a74671c65a36af18
+Rest: 3c4abfc731f40580c82923f9b185d497ee4dfcd3052cd3a5b897142d0074c923
 """
 
 from __future__ import annotations
@@ -569,6 +569,8 @@ class Removal(TypedDict):
     """What is being removed now."""
     removed: dict[str, int]
     """How many things of each kind were removed."""
+    error: str | None
+    """Why the last piece of work failed; it is tried again."""
 
 
 class Removals(TypedDict):
