@@ -48,8 +48,14 @@ pub(super) async fn removed(
     let mut is_done = false;
     if wait {
         let client = common.client()?;
+        let mut shown_before = String::new();
         while let Some(now) = under_way(&client, &last["id"]).await? {
             last = now;
+            let progress = progress(&last);
+            if !common.json && progress != shown_before {
+                console.text(format!("{progress}\n"))?;
+                shown_before = progress;
+            }
             tokio::time::sleep(LOOK_PAUSE).await;
         }
         is_done = true;
@@ -63,6 +69,25 @@ pub(super) async fn removed(
         console.text("removal begun; `tidemill apps removals` lists it until it is done\n")?;
     }
     Ok(())
+}
+
+/// Refuses the users that no address can name: it would be read as the address of a folder.
+pub(super) fn refuse_unnameable(user: &str) -> Result<(), Error> {
+    match user {
+        "." | ".." => Err(Error::Usage(format!(
+            "a user named {user:?} cannot be removed, because the name cannot be a part of an address"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The stage of a removal, and why it waits.
+fn progress(removal: &Json) -> String {
+    let word = |name: &str| text::one_line(&shown(&removal[name]));
+    match removal["error"].is_string() {
+        true => format!("{}: {}; it is tried again", word("stage"), word("error")),
+        false => word("stage"),
+    }
 }
 
 async fn under_way(client: &Client, id: &Json) -> Result<Option<Json>, Error> {
@@ -108,6 +133,19 @@ mod tests {
         let rows: Vec<&str> = list.lines().collect();
         assert!(rows[0].starts_with("APP  USER  RUNS    STAGE  BEGUN"), "{list}");
         assert_eq!(rows[1], "a1   -     remove  runs   1970-01-01 00:00:00 UTC  3 runs");
+    }
+
+    #[test]
+    fn the_progress_of_a_removal_is_its_stage_and_the_last_error() {
+        assert_eq!(progress(&json!({"stage": "runs", "error": null})), "runs");
+        let failed = json!({"stage": "uploads", "error": "no such folder"});
+        assert_eq!(progress(&failed), "uploads: no such folder; it is tried again");
+    }
+
+    #[test]
+    fn users_that_no_address_can_name_are_refused() {
+        assert!([".", ".."].iter().all(|user| refuse_unnameable(user).is_err()));
+        assert!(["...", "ada", "a/b"].iter().all(|user| refuse_unnameable(user).is_ok()));
     }
 
     #[test]

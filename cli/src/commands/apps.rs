@@ -161,6 +161,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             app_life::removed(removal, *wait, common, console).await?;
         }
         Verb::RmUser { app, user, wait, common } => {
+            app_life::refuse_unnameable(user)?;
             let removal = common.client()?.remove_user(app, user).await?;
             app_life::removed(removal, *wait, common, console).await?;
         }

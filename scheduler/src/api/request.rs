@@ -136,6 +136,19 @@ impl<S: Send + Sync> FromRequestParts<S> for IdInPath {
     }
 }
 
+/// The id of an app and the name of a user in a path, likewise.
+pub struct UserInPath(pub String, pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for UserInPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let read: Result<Path<(String, String)>, _> = Path::from_request_parts(parts, state).await;
+        read.map(|Path((app, user))| Self(app, user))
+            .map_err(|_| ApiError::not_found("the path is not readable text"))
+    }
+}
+
 impl IdInPath {
     /// Parses it as the id of a run.
     ///

@@ -58,6 +58,11 @@ impl EndUsers {
         }
     }
 
+    /// Lets a removed user be noted again at once. Another process notes the user again when its note is old.
+    pub(super) fn forget(&self, app: &str, user: &str) {
+        self.known().remove(&self.hashed(app, user));
+    }
+
     fn hashed(&self, app: &str, user: &str) -> u64 {
         self.hasher.hash_one((app, user))
     }

@@ -35,6 +35,11 @@ impl Submitter {
         self.forget_beside(app, runs).await
     }
 
+    /// Forgets that a removed user was noted.
+    pub(crate) fn forget_user(&self, app: &str, user: &str) {
+        self.end_users.forget(app, user);
+    }
+
     /// Removes what was made beside messages of an app.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use tidemill_common::machine::Fact;
 use tidemill_common::machine::state::invariants;
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
-use tidemill_common::store::{LABELS_FIELD, NewRun, RunOwner, StoreError, Written};
+use tidemill_common::store::{AppState, LABELS_FIELD, NewRun, RunOwner, StoreError, Written};
 use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire;
 use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
@@ -80,11 +80,13 @@ impl Submitter {
         if let (Some(_), Some(app), None) = (retry, head.app.as_deref(), &snapshot.head.caller) {
             head.webhook = self.webhooks.events_of(app).await?;
         }
-        if let Some(id) = head.app.as_deref()
-            && let Some(app) = self.store.app(id).await?
-            && let Some(closed) = SubmitError::of_state(id, app.state)
-        {
-            return Err(closed);
+        if let Some(id) = head.app.as_deref() {
+            let state = self.store.app(id).await?.map(|app| app.state);
+            // A document of another installation may be of an app that is not here.
+            let state = state.or(retry.map(|_| AppState::Removing));
+            if let Some(closed) = state.and_then(|state| SubmitError::of_state(id, state)) {
+                return Err(closed);
+            }
         }
         let start = snapshot.fact(&head, &kept, retry.map(|retry| &retry.from));
         if retry.is_none() {

@@ -143,6 +143,9 @@ impl Submitter {
     }
 
     async fn submit_noted(&self, mut submission: Submission) -> Result<Submitted, SubmitError> {
+        if submission.idempotency.is_none() {
+            refuse_closed(&submission.workflow)?;
+        }
         if let WorkflowSource::App(app) = &submission.workflow
             && submission.called.is_none()
             // A run with an id may exist; a webhook has asked before it stored its files.
@@ -160,11 +163,8 @@ impl Submitter {
                 return Ok(Submitted { run, is_new: false, status, workflow, conversation_id, warnings });
             }
         };
-        if let WorkflowSource::App(app) = &submission.workflow
-            && let Some(closed) = SubmitError::of_state(&app.id, app.state)
-        {
-            return Err(closed);
-        }
+        // Not before: a repeated request finds its run, also when the app is off since.
+        refuse_closed(&submission.workflow)?;
         let mut place = self.place_for(&submission, run).await?;
         let submitted = Box::pin(self.create_in_place(submission, prepared, (run, place.as_mut()))).await;
         let may_work = matches!(
@@ -313,7 +313,12 @@ impl Submitter {
             self.limiter.keep(place).await?;
             place.is_sent();
         }
-        let created = self.store.create_run(&new).await?;
+        let mut created = self.store.create_run(&new).await?;
+        if let (Created::Closed(_), Some(app)) = (created, new.app())
+            && self.store.removals().reopen_app(app).await?
+        {
+            created = self.store.create_run(&new).await?;
+        }
         if created == Created::Closed(AppState::Removing) {
             self.leave(&head, graph, run).await?;
         }
@@ -509,6 +514,14 @@ enum Reservation {
     New(RunId),
     /// The same request created it earlier.
     Created { run: RunId, status: RunStatus, conversation_id: Option<String> },
+}
+
+/// Refuses an app that accepts no runs.
+fn refuse_closed(workflow: &WorkflowSource) -> Result<(), SubmitError> {
+    match workflow {
+        WorkflowSource::App(app) => SubmitError::of_state(&app.id, app.state).map_or(Ok(()), Err),
+        WorkflowSource::Text(_) | WorkflowSource::BuiltIn(_) => Ok(()),
+    }
 }
 
 /// True when the run was created now, false when it existed before.

@@ -146,6 +146,7 @@ cases! {
     removing::{
         an_app_that_is_not_on_accepts_no_runs,
         an_app_that_is_being_removed_stays_so,
+        what_is_left_of_a_switch_that_failed_goes_when_the_app_is_on,
         a_removal_is_moved_by_one_process_only,
         what_an_app_keeps_is_found_and_removed,
         applied_facts_are_removed_and_others_stay,

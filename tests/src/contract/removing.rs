@@ -44,20 +44,40 @@ pub(super) async fn an_app_that_is_not_on_accepts_no_runs(s: Subject) -> Outcome
 pub(super) async fn an_app_that_is_being_removed_stays_so(s: Subject) -> Outcome {
     let (store, removals) = (s.store(), s.store().removals());
     put(&s, "app").await?;
+    same("without a removal", removals.set_app_state("app", AppState::Removing).await?, StateSet::Over)?;
+    removals.move_removal("app", None, Some("first")).await?;
     same("removing", removals.set_app_state("app", AppState::Removing).await?, StateSet::Done)?;
     same("on", removals.set_app_state("app", AppState::On).await?, StateSet::Removing)?;
     same("off", removals.set_app_state("app", AppState::Off).await?, StateSet::Removing)?;
     let refused = Created::Closed(AppState::Removing);
     same("a run", store.create_run(&run_of(1, "app")).await?, refused)?;
     store.app_records().keep_version(&app("app"), created_at(1)).await?;
-    removals.drop_app("app").await?;
+    same("by a late process", removals.drop_app("app", "earlier").await?, false)?;
+    same("not yet", store.app("app").await?.is_some(), true)?;
+    same("removed", removals.drop_app("app", "first").await?, true)?;
+    same("with its removal", removals.removals_under_way().await?, vec![])?;
     same("gone", store.app("app").await?, None)?;
     same("from the list", store.apps().await?, vec![])?;
     same("its versions", store.app_records().versions("app").await?, vec![])?;
     same("a late run", store.create_run(&run_of(1, "app")).await?, refused)?;
     removals.open_app("app").await?;
     put(&s, "app").await?;
-    same("of a new app", store.create_run(&run_of(1, "app")).await?, Created::Created)
+    same("of a new app", store.create_run(&run_of(1, "app")).await?, Created::Created)?;
+    same("which a late process cannot remove", removals.drop_app("app", "first").await?, false)?;
+    same("nor close", removals.set_app_state("app", AppState::Removing).await?, StateSet::Over)?;
+    same("it stays", store.create_run(&run_of(2, "app")).await?, Created::Created)
+}
+
+pub(super) async fn what_is_left_of_a_switch_that_failed_goes_when_the_app_is_on(s: Subject) -> Outcome {
+    let (store, removals) = (s.store(), s.store().removals());
+    same("of no app", removals.reopen_app("app").await?, false)?;
+    put(&s, "app").await?;
+    removals.set_app_state("app", AppState::Off).await?;
+    same("it is off", removals.reopen_app("app").await?, false)?;
+    same("so it stays", store.create_run(&run_of(1, "app")).await?, Created::Closed(AppState::Off))?;
+    removals.set_app_state("app", AppState::On).await?;
+    same("it is on", removals.reopen_app("app").await?, true)?;
+    same("and accepts runs", store.create_run(&run_of(1, "app")).await?, Created::Created)
 }
 
 pub(super) async fn a_removal_is_moved_by_one_process_only(s: Subject) -> Outcome {

@@ -20,7 +20,7 @@ fn asked(user: &str) -> Json {
     json!({"inputs": {}, "user": user, "response_mode": "blocking"})
 }
 
-async fn delete(client: &Client, path: &str) -> HttpResponse {
+pub(super) async fn delete(client: &Client, path: &str) -> HttpResponse {
     client.send(client.request(Method::DELETE, path)).await
 }
 
@@ -33,7 +33,7 @@ fn tidemill(cluster: &Cluster, scheduler: &Scheduler, words: &[&str]) -> String 
 }
 
 /// All keys of a Redis with what they hold, a line each.
-fn everything(redis: &Redis) -> String {
+pub(super) fn everything(redis: &Redis) -> String {
     let script = "local all = {} \
         for _, key in ipairs(redis.call('KEYS', '*')) do \
           local kind, value = redis.call('TYPE', key).ok, nil \
@@ -50,7 +50,7 @@ fn everything(redis: &Redis) -> String {
 }
 
 /// The lines that contain one of these words.
-fn lines_with(text: &str, words: &[&str]) -> Vec<String> {
+pub(super) fn lines_with(text: &str, words: &[&str]) -> Vec<String> {
     let has = |line: &&str| words.iter().any(|word| line.contains(word));
     text.lines().filter(has).map(str::to_owned).collect()
 }
@@ -73,7 +73,7 @@ fn files_with(folder: &Path, words: &[&str]) -> Vec<String> {
     found
 }
 
-async fn until_removed(client: &Client) {
+pub(super) async fn until_removed(client: &Client) {
     until("all removals to be done", LONG, async || {
         let found = client.get("/api/v1/removals").await;
         if found.body["data"] == json!([]) { Ok(()) } else { Err(found.text) }
@@ -339,4 +339,30 @@ async fn nothing_is_left_of_a_user_who_is_removed_and_others_are_as_before() {
     let refused = delete(&admin, &format!("/api/v1/apps/{id}/users/{too_long}")).await;
     assert_eq!(refused.status, 400, "{}", refused.text);
     assert_eq!(delete(&admin, "/api/v1/apps/none/users/u").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_app_with_the_id_of_a_removed_one_stays() {
+    let cluster = Cluster::start(&[], None).await;
+    let (here, there) = (cluster.scheduler().await, cluster.scheduler().await);
+    let (admin, other) = (here.client(), there.client());
+    let (id, _) = admin.register(&Flow::new("start -> end")).await;
+    let begun = delete(&admin, &format!("/api/v1/apps/{id}")).await;
+    assert_eq!(begun.status, 202, "{}", begun.text);
+    let body = json!({"id": id, "workflow": Flow::new("start -> end").text()});
+    let key = until("the id to be free", LONG, async || {
+        let made = other.post("/api/v1/apps?create=true", &body).await;
+        match made.status {
+            201 => Ok(made.body["key"].as_str().expect("a new app has a key").to_owned()),
+            _ => {
+                assert_eq!((made.status, &made.body["code"]), (409, &json!("app_removing")), "{}", made.text);
+                Err(made.text)
+            }
+        }
+    })
+    .await;
+    assert_eq!(admin.get("/api/v1/removals").await.body["data"], json!([]), "the removal went with the app");
+    let app = Client::new(&there.address, Some(&key));
+    let run = app.post("/v1/workflows/run", &asked("u")).await;
+    assert_eq!(run.body["data"]["status"], "succeeded", "{}", run.text);
 }

@@ -76,6 +76,7 @@ mod redis_cluster;
 mod redis_page;
 mod refund;
 mod registered_calls;
+mod removed_callers;
 mod rolling;
 mod runs_by_app;
 mod runs_without_redis;

@@ -47,13 +47,19 @@ pub enum StateSet {
     Removing,
     /// There is no such app.
     Unknown,
+    /// No removal of the app is stored, so it is not being removed. It may be a new app with the id of one that was removed.
+    Over,
 }
 
 /// The store of states and removals.
 #[async_trait]
 pub trait Removals: Send + Sync {
-    /// Sets the state of an app. When it returns, [`super::Runs::create_run`] refuses runs of an app that is not on.
+    /// Sets the state of an app. When it returns, [`super::Runs::create_run`] refuses runs of an app that is not on. Only while
+    /// a removal is stored under the app's id, [`AppState::Removing`] can be set.
     async fn set_app_state(&self, app: &str, state: AppState) -> Result<StateSet, StoreError>;
+    /// Lets an app that is on accept runs again, if [`super::Runs::create_run`] refuses them still because a process has died;
+    /// `false` when the app is not on.
+    async fn reopen_app(&self, app: &str) -> Result<bool, StoreError>;
     /// Lets an id be the id of a new app: what refuses the runs of a removed one goes.
     async fn open_app(&self, app: &str) -> Result<(), StoreError>;
     /// Stores a removal (`before` is `None`), its progress, or that it is done (`after` is `None`); `false` when the stored
@@ -68,6 +74,8 @@ pub trait Removals: Send + Sync {
     async fn removals_under_way(&self) -> Result<Vec<(String, String)>, StoreError>;
     /// Hides these runs, and lets the owners of their shards remove those that have ended.
     async fn discard_runs(&self, runs: &[RunId]) -> Result<(), StoreError>;
+    /// Of each of these runs, whether a sub-workflow run of it exists.
+    async fn have_called(&self, callers: &[RunId]) -> Result<Vec<bool>, StoreError>;
     /// Some conversations of an app, from a position on (empty: from the begin); and the next position. It looks at a bounded
     /// number of conversations of all apps.
     async fn conversations_of_app(
@@ -94,8 +102,9 @@ pub trait Removals: Send + Sync {
     /// Removes the facts that were applied from the inboxes of all shards: the last one of each would stay until the next
     /// one is applied, with what a client has given to its run.
     async fn drop_applied(&self) -> Result<(), StoreError>;
-    /// Removes the versions of an app, and the app itself. Its id accepts no runs for a day.
-    async fn drop_app(&self, app: &str) -> Result<(), StoreError>;
+    /// Removes the versions of an app, the app itself, and its removal, all at once; `false`, and nothing is removed, when
+    /// `removal` is not the text that is stored under the app's id.
+    async fn drop_app(&self, app: &str, removal: &str) -> Result<bool, StoreError>;
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 3f3c30a8d7b7085e1a9e3574a9a9053d8f29853f3fae74d26dd15d126c794ef7
-Rest: cb4af2f0b53806374dacf1eba70ef9b069dbdaca2119ccb78747dadebdf9fc0e
+Document: f2c444f951afa5d390677814699458ded5e69a4d08e3a5f2a74671c65a36af18
+Rest: 3c4abfc731f40580c82923f9b185d497ee4dfcd3052cd3a5b897142d0074c923
 """
 
 from __future__ import annotations
@@ -390,7 +390,6 @@ class LimitsInForce(TypedDict):
 
     requests_per_second: int | None
     runs_max: int | None
-    set: Limits
     runs: int | None
     """Runs that count now; null when no limit counts them."""
 
@@ -570,6 +569,8 @@ class Removal(TypedDict):
     """What is being removed now."""
     removed: dict[str, int]
     """How many things of each kind were removed."""
+    error: str | None
+    """Why the last piece of work failed; it is tried again."""
 
 
 class Removals(TypedDict):

@@ -14,6 +14,7 @@ use tidemill_common::limits::UPLOAD_SECONDS_MAX;
 use tidemill_common::store::App;
 use tidemill_common::value::JsonMap;
 
+use super::check_on;
 use super::user_conversation::UserConversation;
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
@@ -33,7 +34,7 @@ const MEGABYTE: u64 = 1024 * 1024;
 /// Writes down what is said in a recording.
 ///
 /// # Errors
-/// Dify's: 400 for an app whose feature is off, without a file, without a model that hears or when it fails; 413 for a
+/// Dify's: 400 for an app that is off, or whose feature is off, without a file, without a model that hears or when it fails; 413 for a
 /// recording that is too large, 415 for another type; 503 when no worker does it in time.
 pub async fn to_text(
     State(state): State<ApiState>,
@@ -42,6 +43,7 @@ pub async fn to_text(
     headers: HeaderMap,
     request: Request,
 ) -> Result<JsonBody<Json>, ApiError> {
+    check_on(&app)?;
     let mut body = request.into_body();
     let (recording, user) = recording(&state, &app, &headers, &mut body).await?;
     let payer = Payer { user, key: Some(key) };
@@ -57,7 +59,7 @@ pub async fn to_text(
 /// answer is null, as on Dify.
 ///
 /// # Errors
-/// Dify's: 400 for an app whose feature is off, without a text, without a model that speaks or when it fails; 503 when no
+/// Dify's: 400 for an app that is off, or whose feature is off, without a text, without a model that speaks or when it fails; 503 when no
 /// worker does it in time.
 pub async fn to_audio(
     State(state): State<ApiState>,
@@ -65,6 +67,7 @@ pub async fn to_audio(
     Extension(CallingKey(key)): Extension<CallingKey>,
     body: Body,
 ) -> Result<Response, ApiError> {
+    check_on(&app)?;
     let mut map = body.dify_object()?;
     let user = match map.get("user") {
         Some(Json::String(user)) if !user.is_empty() => user.clone(),

@@ -41,7 +41,7 @@ use axum::http::StatusCode;
 use serde_json::Value as Json;
 use tidemill_common::graph::{AppMode, Graph, GraphHash, SimpleMode};
 use tidemill_common::ids::RunId;
-use tidemill_common::store::App;
+use tidemill_common::store::{App, AppState};
 use tidemill_common::value::{JsonMap, pyrepr};
 use tidemill_common::wire;
 
@@ -174,6 +174,11 @@ fn check_completion(app: &App) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(app_unavailable())
+}
+
+/// Refuses apps that are off, for requests that make a run beside the app's own.
+fn check_on(app: &App) -> Result<(), ApiError> {
+    if app.state == AppState::On { Ok(()) } else { Err(app_unavailable()) }
 }
 
 /// The error for an app that cannot answer, or accepts no runs.

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::dsl::features::{SUGGESTED, is_served};
 
 use super::feedback::find;
-use super::{check_chat, user_in};
+use super::{check_chat, check_on, user_in};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
@@ -17,7 +17,7 @@ use crate::features::suggested::{Wanted, questions};
 /// is not answered yet, and one for which the model fails, has none.
 ///
 /// # Errors
-/// 400 for an app whose feature is off or not served, 404 for a message that does not exist or belongs to another user.
+/// 400 for an app that is off, or whose feature is off or not served, 404 for a message that does not exist or belongs to another user.
 pub async fn suggested(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -27,6 +27,7 @@ pub async fn suggested(
 ) -> Result<JsonBody<Json>, ApiError> {
     let user = user_in(&params)?;
     check_chat(&app)?;
+    check_on(&app)?;
     let (message, user_conversation) = find(&state, &app, user, &id).await?;
     let features = &user_conversation.workflow.graph.features;
     if !is_served(features, SUGGESTED, state.workflows.served()) {

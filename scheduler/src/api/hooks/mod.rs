@@ -93,7 +93,7 @@ pub async fn receive(
     if let Err(error) = state.store.note_fired(&id, &fired).await {
         tracing::warn!(%error, "the result of a webhook could not be stored");
     }
-    outcome?;
+    outcome.map_err(in_neutral_words)?;
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK);
     Ok((status, axum::Json(reply.body)).into_response())
 }
@@ -129,6 +129,16 @@ impl Hook {
 fn now() -> Timestamp {
     use tidemill_common::clock::{Clock, SystemClock};
     SystemClock.now()
+}
+
+/// The error for a sender, who is a stranger: it does not name the app, nor what the operator can do.
+fn in_neutral_words(error: SubmitError) -> ApiError {
+    match error {
+        SubmitError::AppOff(_) | SubmitError::AppRemoved(_) => {
+            ApiError::new(StatusCode::CONFLICT, "app_off", "this webhook accepts no requests now")
+        }
+        error => error.into(),
+    }
 }
 
 /// The error in Dify's form, inside our body.

@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde_json::Value as Json;
 use tidemill_common::store::{App, AppState, StateSet};
 
-use super::apps::{being_removed, find, put_version, to_json};
+use super::apps::{being_removed, find, find_kept, put_version, to_json};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, nothing_left, take_text};
@@ -31,7 +31,9 @@ async fn set(state: &ApiState, id: &str, to: AppState) -> Result<JsonBody<Json>,
     match state.store.removals().set_app_state(id, to).await? {
         StateSet::Done => {}
         StateSet::Removing => return Err(being_removed(id)),
-        StateSet::Unknown => return Err(ApiError::not_found(format!("there is no app {id}"))),
+        StateSet::Unknown | StateSet::Over => {
+            return Err(ApiError::not_found(format!("there is no app {id}")));
+        }
     }
     tracing::info!(app = id, state = to.name(), "the state of an app was set");
     Ok(JsonBody(to_json(&App { state: to, ..(*app).clone() })))
@@ -51,10 +53,7 @@ pub async fn rollback(
     let version = take_text(&mut map, "version")?;
     let version = version.ok_or_else(|| ApiError::invalid_param("version is required"))?;
     nothing_left(&map)?;
-    let app = find(&state, &id).await?;
-    if app.state == AppState::Removing {
-        return Err(being_removed(&id));
-    }
+    let app = find_kept(&state, &id).await?;
     let document = match app.version == version {
         true => Some(app.document.clone()),
         false => state.store.app_records().version_document(&id, &version).await?,

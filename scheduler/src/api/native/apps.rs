@@ -20,7 +20,7 @@ use crate::api::error::ApiError;
 use crate::api::etag::{tag_of, tagged_as};
 use crate::api::hooks;
 use crate::api::native::submit::idempotency;
-use crate::api::native::{datasets_named, profiles_named, version_use};
+use crate::api::native::{datasets_named, profiles_named, removals, version_use};
 use crate::api::request::{Body, IdInPath, Params};
 use crate::background::triggers::register;
 use crate::runs::ids::{app_uuid, workflow_uuid};
@@ -33,7 +33,8 @@ use crate::workflows::{Workflow, import};
 ///
 /// # Errors
 /// 422 with all problems of the workflow, or with `strict` for an unknown profile; 404 for a new version of an unknown
-/// app; 400 for an id of a new app that is no UUID; 409 for an `Idempotency-Key` of another request.
+/// app; 400 for an id of a new app that is no UUID; 409 for an `Idempotency-Key` of another request, and for an app that is being
+/// removed.
 pub async fn register(
     State(state): State<ApiState>,
     params: Params,
@@ -206,6 +207,8 @@ async fn earlier(state: &ApiState, id: &str, creates: bool) -> Result<Option<App
     match state.store.app(id).await? {
         Some(app) if app.state == AppState::Removing => Err(being_removed(id)),
         Some(app) => Ok(Some(app)),
+        // Its removal is nearly done. A new app of this id must not meet it.
+        None if creates && removals::under_way(state, id).await?.is_some() => Err(being_removed(id)),
         None if !creates => Err(ApiError::not_found(format!("there is no app {id}"))),
         None if uuid::Uuid::parse_str(id).is_ok_and(|parsed| parsed.to_string() == id) => Ok(None),
         None => {
@@ -260,6 +263,15 @@ pub async fn show(
 pub(super) async fn find(state: &ApiState, id: &str) -> Result<Arc<App>, ApiError> {
     let app = state.store.app(id).await?;
     app.map(Arc::new).ok_or_else(|| ApiError::not_found(format!("there is no app {id}")))
+}
+
+/// Returns an app that is not being removed.
+///
+/// # Errors
+/// 404 for an unknown app, 409 for one that is being removed.
+pub(super) async fn find_kept(state: &ApiState, id: &str) -> Result<Arc<App>, ApiError> {
+    let app = find(state, id).await?;
+    if app.state == AppState::Removing { Err(being_removed(id)) } else { Ok(app) }
 }
 
 /// An app as it is shown.

@@ -14,7 +14,7 @@ use crate::api::uploads::{self, Sent};
 /// Stores a file, and answers with its id. 201.
 ///
 /// # Errors
-/// 400 without `name`, 404 for an unknown app, 413 for a file that is too large, 503 when the storage does not answer.
+/// 400 without `name`, 404 for an unknown app, 409 for one that is being removed, 413 for a file that is too large, 503 when the storage does not answer.
 pub async fn upload(
     State(state): State<ApiState>,
     params: Params,
@@ -24,7 +24,7 @@ pub async fn upload(
     let name = params.get("name").filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| ApiError::invalid_param("name is required: the file's name"))?;
     let app = match params.get("app") {
-        Some(id) => Some(apps::find(&state, id).await?.id.clone()),
+        Some(id) => Some(apps::find_kept(&state, id).await?.id.clone()),
         None => None,
     };
     let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());

@@ -8,9 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::store::{
-    AppKey, AppState, KeyCost, KeyGrant, KeyScope, NewKey, Revoked, day_of, key_id,
-};
+use tidemill_common::store::{AppKey, KeyCost, KeyGrant, KeyScope, NewKey, Revoked, day_of, key_id};
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
@@ -63,10 +61,7 @@ pub async fn add(
     body: Body,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let mut map = if body.0.is_empty() { JsonMap::new() } else { body.object()? };
-    let app = apps::find(&state, &app).await?;
-    if app.state == AppState::Removing {
-        return Err(apps::being_removed(&app.id));
-    }
+    let app = apps::find_kept(&state, &app).await?;
     let now = state.store.time().await?;
     let label = take_label(&mut map)?;
     let scopes = take_scopes(&mut map)?;

@@ -2,7 +2,7 @@
 //! apps. A request stores a removal, which the schedulers do in the background, also when a process dies meanwhile.
 
 use axum::Json as JsonBody;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
@@ -10,10 +10,10 @@ use tidemill_common::limits;
 use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{AppState, ListRuns, StateSet};
 
-use super::apps::{being_removed, find};
+use super::apps::{find, find_kept};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::request::{IdInPath, Params};
+use crate::api::request::{IdInPath, Params, UserInPath};
 use crate::background::removals::{Removal, RunsFate};
 use crate::runs::scan::Scan;
 use crate::submit::USER_CHARS_MAX;
@@ -22,7 +22,8 @@ use crate::submit::USER_CHARS_MAX;
 /// the background. `runs` says what becomes of its runs. A repeated request changes nothing.
 ///
 /// # Errors
-/// 404 for an unknown app; 400 for an invalid `runs`; 409 `app_in_use` when runs are under way and `runs` is not given.
+/// 404 for an unknown app; 400 for an invalid `runs`; 409 `app_in_use` when runs are under way and `runs` is not given; 429 when
+/// too many removals are under way.
 pub async fn app(
     State(state): State<ApiState>,
     IdInPath(id): IdInPath,
@@ -46,8 +47,9 @@ pub async fn app(
     };
     let removal = begin(&state, Removal::new(&id, None, fate, state.store.time().await?)).await?;
     // The background does this again: this process may die here.
-    if state.store.removals().set_app_state(&id, AppState::Removing).await? == StateSet::Unknown {
+    if state.store.removals().set_app_state(&id, AppState::Removing).await? == StateSet::Over {
         tracing::info!(app = id, "the app was removed meanwhile");
+        return Ok((StatusCode::ACCEPTED, JsonBody(removal.to_json())));
     }
     for key in state.store.keys().await?.into_iter().filter(|key| key.app == id) {
         state.store.revoke_key(&key.id).await?;
@@ -60,18 +62,16 @@ pub async fn app(
 /// the background. A repeated request changes nothing while that goes on.
 ///
 /// # Errors
-/// 404 for an unknown app; 400 for a name that no user can have; 409 for an app that is being removed.
+/// 404 for an unknown app; 400 for a name that no user can have; 409 for an app that is being removed; 429 as [`app`].
 pub async fn user(
     State(state): State<ApiState>,
-    Path((id, user)): Path<(String, String)>,
+    UserInPath(id, user): UserInPath,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     if user.is_empty() || user.chars().count() > USER_CHARS_MAX {
         let message = format!("the name of a user has 1 to {USER_CHARS_MAX} characters");
         return Err(ApiError::invalid_param(message));
     }
-    if find(&state, &id).await?.state == AppState::Removing {
-        return Err(being_removed(&id));
-    }
+    find_kept(&state, &id).await?;
     let removal = Removal::new(&id, Some(&user), RunsFate::Remove, state.store.time().await?);
     let removal = begin(&state, removal).await?;
     // The name of the user is not logged.
@@ -89,7 +89,7 @@ pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiEr
     Ok(JsonBody(json!({"data": data})))
 }
 
-async fn under_way(state: &ApiState, id: &str) -> Result<Option<Removal>, ApiError> {
+pub(super) async fn under_way(state: &ApiState, id: &str) -> Result<Option<Removal>, ApiError> {
     let all = state.store.removals().removals_under_way().await?;
     Ok(all.iter().find(|(known, _)| known == id).and_then(|(_, text)| Removal::read(text)))
 }
@@ -97,10 +97,24 @@ async fn under_way(state: &ApiState, id: &str) -> Result<Option<Removal>, ApiErr
 /// Stores a removal. If it is under way already, returns that.
 async fn begin(state: &ApiState, removal: Removal) -> Result<Removal, ApiError> {
     let id = removal.id();
+    let all = state.store.removals().removals_under_way().await?;
+    if all.len() >= limits::REMOVALS_MAX && all.iter().all(|(known, _)| *known != id) {
+        return Err(too_many());
+    }
     if state.store.removals().move_removal(&id, None, Some(&removal.to_text())).await? {
         return Ok(removal);
     }
     Ok(under_way(state, &id).await?.unwrap_or(removal))
+}
+
+/// The error when too many removals are under way: each looks at all runs.
+fn too_many() -> ApiError {
+    let max = limits::REMOVALS_MAX;
+    let message = format!(
+        "{max} removals are under way (removals_max), and no more may be; GET /api/v1/removals lists them. Try again when one is \
+         done"
+    );
+    ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_removals", message)
 }
 
 /// Refuses an app that has runs under way.

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::ShardId;
-use tidemill_common::store::{Raised, ShardUse};
+use tidemill_common::store::{AppState, Raised, ShardUse};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -19,6 +19,17 @@ pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiEr
     let meta = state.store.meta().await?;
     let data: Vec<Json> = state.store.fleet().shard_uses(meta.shards).await?.iter().map(shard_json).collect();
     Ok(JsonBody(json!({"shards": meta.shards, "shards_first": meta.shards_first, "data": data})))
+}
+
+/// Marks the apps that accept no runs on all shards again: new ones have no marks.
+async fn close_on_new_shards(state: &ApiState) -> Result<(), ApiError> {
+    for id in state.store.apps().await? {
+        let found = state.store.app(&id).await?.map(|app| app.state);
+        if let Some(closed) = found.filter(|state| *state != AppState::On) {
+            state.store.removals().set_app_state(&id, closed).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Raises the number of shards. New runs are spread over all of them; nothing moves.
@@ -54,6 +65,7 @@ pub async fn raise(State(state): State<ApiState>, body: Body) -> Result<JsonBody
         }
     };
     state.submitter.namespace_changed().await?;
+    close_on_new_shards(&state).await?;
     if from != wanted {
         tracing::info!(from, to = wanted, "the number of shards was raised");
     }

@@ -25,14 +25,14 @@ const SHOWN_MAX: usize = 100;
 /// in this response and never shown again; `"secret": "new"` makes one, too.
 ///
 /// # Errors
-/// 404 for an unknown app, 400 for an invalid body, and when there is no key to seal secrets.
+/// 404 for an unknown app, 409 for one that is being removed, 400 for an invalid body, and when there is no key to seal secrets.
 pub async fn set(
     State(state): State<ApiState>,
     IdInPath(app): IdInPath,
     body: Body,
 ) -> Result<JsonBody<Json>, ApiError> {
     let mut map = body.object()?;
-    apps::find(&state, &app).await?;
+    apps::find_kept(&state, &app).await?;
     let url = take_text(&mut map, "url")?.unwrap_or_default();
     if !is_address(&url) || url.len() > URL_BYTES_MAX {
         let message = format!(

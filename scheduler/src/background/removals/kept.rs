@@ -15,6 +15,8 @@ use crate::runs::ids::{app_uuid, end_user_uuid};
 
 /// Things that are looked at in one piece.
 const PIECE: usize = 100;
+/// Uploads that are looked at in one piece: in a folder each look reads the names of a whole day.
+const UPLOADS: usize = 500;
 
 impl Removals {
     /// Removes what starts runs of an app, and what it sends. Of a user, only notes the keys of the app.
@@ -26,8 +28,11 @@ impl Removals {
         }
         let app = removal.app.as_str();
         // A process may have stopped between the note of the removal and this.
-        if self.store.removals().set_app_state(app, AppState::Removing).await? == StateSet::Unknown {
-            tracing::info!(app, "an app that is removed has no record any more");
+        match self.store.removals().set_app_state(app, AppState::Removing).await? {
+            StateSet::Done | StateSet::Removing => {}
+            StateSet::Unknown => tracing::info!(app, "an app that is removed has no record any more"),
+            // Another process has done it all, and there may be a new app with this id.
+            StateSet::Over => return Ok(Piece::Done),
         }
         for key in &removal.keys {
             self.store.revoke_key(key).await?;
@@ -126,6 +131,7 @@ impl Removals {
         let (store, app) = (self.store.removals(), removal.app.as_str());
         if let Some(user) = removal.user.as_deref() {
             store.drop_user(&end_user_uuid(app, user).to_string(), app, user).await?;
+            self.submitter.forget_user(app, user);
             return Ok(Piece::Done);
         }
         if removal.place.is_empty() {
@@ -152,7 +158,7 @@ impl Removals {
     /// Removes some uploads.
     pub(super) async fn some_uploads(&self, removal: &mut Removal) -> Result<Piece, Failed> {
         let place = self.submitter.uploads.open()?;
-        let (found, next) = place.some(&removal.place, PIECE).await?;
+        let (found, next) = place.some(&removal.place, UPLOADS).await?;
         let before = removal.asked_at.seconds();
         for upload in found {
             let is_users =
@@ -165,17 +171,18 @@ impl Removals {
         Ok(went_on(removal, next))
     }
 
-    /// Removes some dead letters of the runs: they contain what the runs were working on.
+    /// Removes some dead letters of the runs: they contain what the runs were working on. And those whose runs are gone: no
+    /// record says whose they were, and nothing can be done with them.
     pub(super) async fn some_dead_letters(&self, removal: &mut Removal) -> Result<Piece, Failed> {
         let before = removal.place.parse().ok();
         let letters = self.store.dead_letters(&ListDead { before, limit: PIECE }).await?;
         let runs: Vec<Option<RunId>> = letters.iter().map(|letter| letter.run.parse().ok()).collect();
         let known: Vec<RunId> = runs.iter().flatten().copied().collect();
         let fields = self.store.app_records().fields_of_runs(&known, &super::runs::FIELDS).await?;
-        let mut fields = fields.into_iter();
+        let belong = self.belong(removal, &fields).await?;
+        let mut are_meant = belong.iter().zip(&fields).map(|(belongs, fields)| *belongs || fields.is_empty());
         for (letter, run) in letters.iter().zip(runs) {
-            let Some(fields) = run.and_then(|_| fields.next()) else { continue };
-            if super::runs::is_of(removal, &fields) {
+            if run.and_then(|_| are_meant.next()).unwrap_or_default() {
                 let is_dropped = self.store.drop_dead_letter(letter.id).await?;
                 removal.count("dead_letters", usize::from(is_dropped));
             }

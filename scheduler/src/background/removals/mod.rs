@@ -98,10 +98,17 @@ impl Removals {
                 waiting.push((id, now + WAIT_MAX));
                 continue;
             };
-            match self.piece(&mut removal).await {
-                Ok(Piece::More) => is_more = true,
-                Ok(Piece::Done) if removal.advance() => is_more = true,
+            let error = match self.piece(&mut removal, &text).await {
+                Ok(Piece::More) => {
+                    is_more = true;
+                    None
+                }
+                Ok(Piece::Done) if removal.advance() => {
+                    is_more = true;
+                    None
+                }
                 Ok(Piece::Done) => {
+                    // That of an app is gone with the app.
                     self.store.removals().move_removal(&id, Some(&text), None).await?;
                     tracing::info!(app = removal.app, of_user = removal.user.is_some(), removed = ?removal.removed, "removed");
                     continue;
@@ -111,41 +118,46 @@ impl Removals {
                     (removal.place, removal.is_left) = Default::default();
                     let pause = WAIT.saturating_mul(removal.looks).min(WAIT_MAX);
                     waiting.push((id.clone(), now + pause));
+                    None
                 }
                 Err(Failed::Store(error)) if error.is_passing() => return Err(error.into()),
                 // The others go on.
                 Err(error) => {
                     tracing::warn!(app = removal.app, stage = removal.stage.name(), %error, "a removal has to wait; it is tried again");
                     waiting.push((id.clone(), now + WAIT_MAX));
-                    continue;
+                    Some(error.to_string())
                 }
-            }
+            };
+            removal.error = error;
             // If another process has moved it meanwhile, that one goes on.
             self.store.removals().move_removal(&id, Some(&text), Some(&removal.to_text())).await?;
         }
         Ok(is_more)
     }
 
-    async fn piece(&self, removal: &mut Removal) -> Result<Piece, Failed> {
+    /// Does a piece of a removal, which is stored as this text.
+    async fn piece(&self, removal: &mut Removal, stored: &str) -> Result<Piece, Failed> {
         let is_app = removal.user.is_none();
         match removal.stage {
             Stage::Begin => self.begin(removal).await,
             Stage::Stop if removal.runs == RunsFate::Keep => Ok(Piece::Done),
             Stage::Stop => self.stop_some(removal).await,
-            Stage::DeadLetters | Stage::Runs if removal.runs != RunsFate::Remove => Ok(Piece::Done),
-            Stage::DeadLetters => self.some_dead_letters(removal).await,
+            Stage::DeadLetters | Stage::Runs | Stage::LateDeadLetters if removal.runs != RunsFate::Remove => {
+                Ok(Piece::Done)
+            }
+            Stage::DeadLetters | Stage::LateDeadLetters => self.some_dead_letters(removal).await,
             Stage::Annotations => self.annotations(removal).await,
             Stage::Conversations => self.some_conversations(removal).await,
             Stage::Users => self.users(removal).await,
             Stage::Requests if is_app => self.some_requests(removal).await,
             Stage::Requests => Ok(Piece::Done),
-            Stage::Uploads => self.some_uploads(removal).await,
+            Stage::Uploads | Stage::LateUploads => self.some_uploads(removal).await,
             Stage::Runs => self.remove_some(removal).await,
             Stage::End if is_app => {
                 // A request that was under way may have added a key or a trigger since.
                 self.begin(removal).await?;
                 self.store.removals().drop_applied().await?;
-                self.store.removals().drop_app(&removal.app).await?;
+                self.store.removals().drop_app(&removal.app, stored).await?;
                 Ok(Piece::Done)
             }
             Stage::End => {

@@ -50,12 +50,16 @@ pub(crate) enum Stage {
     Uploads,
     /// Runs are removed, until none is left.
     Runs,
+    /// Dead letters that came meanwhile.
+    LateDeadLetters,
+    /// Uploads of requests that were under way.
+    LateUploads,
     /// The app itself, with its versions.
     End,
 }
 
 impl Stage {
-    const ALL: [(Self, &'static str); 10] = [
+    const ALL: [(Self, &'static str); 12] = [
         (Self::Begin, "begin"),
         (Self::Stop, "stop"),
         (Self::DeadLetters, "dead letters"),
@@ -65,6 +69,8 @@ impl Stage {
         (Self::Requests, "requests"),
         (Self::Uploads, "uploads"),
         (Self::Runs, "runs"),
+        (Self::LateDeadLetters, "late dead letters"),
+        (Self::LateUploads, "late uploads"),
         (Self::End, "end"),
     ];
 
@@ -103,6 +109,8 @@ pub(crate) struct Removal {
     pub(crate) looks: u32,
     /// How many things of each kind were removed.
     pub(crate) removed: BTreeMap<String, u64>,
+    /// Why the last piece failed; it is tried again.
+    pub(crate) error: Option<String>,
 }
 
 impl Removal {
@@ -119,6 +127,7 @@ impl Removal {
             is_left: false,
             looks: 0,
             removed: BTreeMap::new(),
+            error: None,
         }
     }
 
@@ -149,7 +158,7 @@ impl Removal {
         json!({
             "app": self.app, "user": self.user, "runs": self.runs.name(), "asked_at": self.asked_at.micros(),
             "keys": self.keys, "stage": self.stage.name(), "place": self.place, "left": self.is_left,
-            "looks": self.looks, "removed": self.removed,
+            "looks": self.looks, "removed": self.removed, "error": self.error,
         })
         .to_string()
     }
@@ -165,6 +174,7 @@ impl Removal {
             user: word("user").map(str::to_owned),
             runs: RunsFate::named(word("runs")?)?,
             asked_at: Timestamp::from_micros(stored["asked_at"].as_i64()?),
+            error: word("error").map(str::to_owned),
             keys: keys.filter_map(|key| Some(key.as_str()?.to_owned())).collect(),
             stage: Stage::named(word("stage")?)?,
             place: word("place").unwrap_or_default().to_owned(),
@@ -179,6 +189,7 @@ impl Removal {
         json!({
             "id": self.id(), "app": self.app, "user": self.user, "runs": self.runs.name(),
             "asked_at": self.asked_at.seconds_f64(), "stage": self.stage.name(), "removed": self.removed,
+            "error": self.error,
         })
     }
 }
@@ -193,6 +204,7 @@ mod tests {
         let mut removal = Removal::new("app", Some("ada"), RunsFate::Remove, at);
         removal.keys.push("k".into());
         removal.count("runs", 3);
+        removal.error = Some("no server".into());
         removal.count("uploads", 0);
         let mut stages = 1;
         loop {

@@ -1,12 +1,14 @@
 //! Stops and removes the runs of an app or a user, also the runs that Tidemill has made for them: those beside messages, and
-//! those that a key of the app has paid. Of a user also the sub-workflow runs in other apps.
+//! those that a key of the app has paid. Of a user also the sub-workflow runs in other apps, at any depth: they are found from
+//! below, through the runs that have called them. So a run is removed only after all that it has called.
 
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::RunStatus;
-use tidemill_common::store::{INNER_FIELD, ListRuns, RunCommand, StoreError};
+use tidemill_common::store::{INNER_FIELD, ListRuns, RunCommand, Runs, StoreError};
 use tidemill_common::wire::fact;
 use tidemill_common::wire::fact::kind;
+use tidemill_common::wire::state::caller_run;
 
 use super::{Failed, Piece, Removal, Removals};
 use crate::runs::scan::{Fields, just_after};
@@ -17,8 +19,9 @@ const PIECE: usize = 500;
 const STOPPED: &str = "its app or its user is removed";
 /// In this order a run that goes on meanwhile is in one of the lists.
 const OPEN: [RunStatus; 3] = [RunStatus::Scheduled, RunStatus::Running, RunStatus::Paused];
-pub(super) const FIELDS: [&str; 7] =
-    ["app", "user", "key", "status", "created_at", "conversation_id", INNER_FIELD];
+const CALLER: &str = "caller";
+pub(super) const FIELDS: [&str; 8] =
+    ["app", "user", "key", "status", "created_at", "conversation_id", INNER_FIELD, CALLER];
 
 impl Removals {
     /// Stops some of the runs that are under way.
@@ -39,31 +42,30 @@ impl Removals {
         Ok(Piece::More)
     }
 
-    /// Removes some of the runs: hides them, and lets the owners of their shards remove those that have ended.
+    /// Removes some of the runs: hides those that have ended, and lets the owners of their shards remove them.
     pub(super) async fn remove_some(&self, removal: &mut Removal) -> Result<Piece, Failed> {
         let (found, next) = self.some_of(removal, None, &removal.place).await?;
         let is_first_look = removal.looks == 0;
         if is_first_look {
             removal.count("runs", found.len());
         }
-        let mut runs: Vec<RunId> = found.iter().map(|(run, _)| *run).collect();
-        if removal.user.is_some() {
-            for run in runs.clone() {
-                let (called, _) = self.store.calls_of(run).await?;
-                runs.extend(called.into_iter().map(|(run, _)| run));
-            }
-        }
-        // Those that began meanwhile, or that others have called.
+        // Those that began meanwhile, or that others have called. A later look removes them.
         let is_open = |fields: &Fields| status_of(fields).is_some_and(|status| !status.is_over());
-        let open = found.iter().filter(|(_, fields)| is_open(fields)).map(|(run, _)| *run);
-        self.stop(&open.collect::<Vec<_>>()).await?;
+        let (open, ended): (Vec<_>, Vec<_>) = found.iter().partition(|(_, fields)| is_open(fields));
+        self.stop(&open.iter().map(|(run, _)| *run).collect::<Vec<_>>()).await?;
         for (run, fields) in &found {
             if let Some(conversation) = fields.get("conversation_id") {
                 self.store.removals().drop_variables(run.shard(), conversation).await?;
             }
         }
-        self.submitter.forget_runs(&removal.app, &runs).await?;
-        removal.is_left |= !runs.is_empty();
+        let mut ended: Vec<RunId> = ended.iter().map(|(run, _)| *run).collect();
+        if removal.user.is_some() {
+            let have_called = self.store.removals().have_called(&ended).await?;
+            let alone = ended.iter().zip(have_called).filter(|(_, has_called)| !has_called);
+            ended = alone.map(|(run, _)| *run).collect();
+        }
+        self.submitter.forget_runs(&removal.app, &ended).await?;
+        removal.is_left |= !found.is_empty();
         match next {
             Some(place) => {
                 removal.place = place;
@@ -72,6 +74,11 @@ impl Removals {
             None if removal.is_left => Ok(Piece::Again),
             None => Ok(Piece::Done),
         }
+    }
+
+    /// Of each of these runs, whether it belongs to a removal.
+    pub(super) async fn belong(&self, removal: &Removal, runs: &[Fields]) -> Result<Vec<bool>, StoreError> {
+        belong(&*self.store, removal, runs).await
     }
 
     async fn stop(&self, runs: &[RunId]) -> Result<(), StoreError> {
@@ -102,9 +109,41 @@ impl Removals {
             let next = just_after(oldest);
             if before.is_some_and(|before| next >= before) { oldest } else { next }
         });
-        let found = listed.into_iter().zip(fields).filter(|(_, fields)| is_of(removal, fields)).collect();
+        let belong = self.belong(removal, &fields).await?;
+        let found = listed.into_iter().zip(fields).zip(belong);
+        let found = found.filter_map(|(run, belongs)| belongs.then_some(run)).collect();
         Ok((found, next.map(|next| next.micros().to_string())))
     }
+}
+
+/// Of each of these runs, whether it belongs to a removal: the run itself, or of a user a run that has called it, at any
+/// depth.
+async fn belong(store: &dyn Runs, removal: &Removal, runs: &[Fields]) -> Result<Vec<bool>, StoreError> {
+    let mut belong: Vec<bool> = runs.iter().map(|fields| is_of(removal, fields)).collect();
+    if removal.user.is_none() {
+        return Ok(belong);
+    }
+    let mut above: Vec<(usize, RunId)> = runs
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !belong[*at])
+        .filter_map(|(at, fields)| Some((at, caller_of(fields)?)))
+        .collect();
+    // One level of callers after the other, for all of the runs.
+    while !above.is_empty() {
+        let callers: Vec<RunId> = above.iter().map(|(_, caller)| *caller).collect();
+        let fields = store.app_records().fields_of_runs(&callers, &FIELDS).await?;
+        let mut next = Vec::new();
+        for ((at, _), fields) in above.iter().zip(&fields) {
+            if is_of(removal, fields) {
+                belong[*at] = true;
+            } else if let Some(caller) = caller_of(fields) {
+                next.push((*at, caller));
+            }
+        }
+        above = next;
+    }
+    Ok(belong)
 }
 
 fn created_at(fields: &Fields) -> Option<Timestamp> {
@@ -115,8 +154,13 @@ fn status_of(fields: &Fields) -> Option<RunStatus> {
     RunStatus::from_name(fields.get("status")?)
 }
 
-/// True for a run that belongs to a removal.
-pub(super) fn is_of(removal: &Removal, fields: &Fields) -> bool {
+/// The run that has called a sub-workflow run.
+fn caller_of(fields: &Fields) -> Option<RunId> {
+    caller_run(fields.get(CALLER)?).ok()
+}
+
+/// True for a run that belongs to a removal, whatever has called it.
+fn is_of(removal: &Removal, fields: &Fields) -> bool {
     let text = |name: &str| fields.get(name).map(String::as_str);
     let is_of_key = text("key").is_some_and(|key| removal.keys.iter().any(|known| known == key));
     let is_own = text("app") == Some(removal.app.as_str());
@@ -131,8 +175,54 @@ pub(super) fn is_of(removal: &Removal, fields: &Fields) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tidemill_common::clock::SystemClock;
+    use tidemill_common::ids::ShardId;
+    use tidemill_common::store::memory::MemoryStore;
+    use tidemill_common::store::{Created, NewRun};
+
     use super::*;
     use crate::background::removals::RunsFate;
+
+    #[tokio::test]
+    async fn runs_that_were_called_at_any_depth_belong_to_the_user_of_the_first_caller() {
+        let store = MemoryStore::with(Arc::new(SystemClock), 1, 100);
+        let chain: Vec<RunId> = (0..4).map(|_| RunId::generate(ShardId(0))).collect();
+        let (mut all, before) =
+            (Vec::new(), [None, Some(0), Some(1), None].map(|at| at.map(|at: usize| chain[at])));
+        for ((run, caller), app) in chain.iter().zip(before).zip(["a", "b", "c", "a"]) {
+            let user = if all.len() == 3 { "bob" } else { "ada" };
+            let mut fields =
+                vec![("app", app.to_owned()), ("user", user.to_owned()), ("created_at", "5".into())];
+            fields
+                .extend(caller.map(|run| (CALLER, serde_json::json!({"run": run, "node": "t"}).to_string())));
+            let new = NewRun {
+                id: *run,
+                graph: ("hash".into(), "{}".into()),
+                fields,
+                kind: kind::START,
+                start: "{}".into(),
+                queues: Vec::new(),
+                blobs: Vec::new(),
+                created_at: Timestamp::from_micros(5),
+                schedule: None,
+                called: None,
+                has_files: false,
+                takes_messages: None,
+            };
+            assert_eq!(store.create_run(&new).await.unwrap(), Created::Created);
+            all.push(*run);
+        }
+        let fields = store.app_records().fields_of_runs(&all, &FIELDS).await.unwrap();
+        let of = async |user| {
+            let removal = Removal::new("a", user, RunsFate::Remove, Timestamp::from_micros(10));
+            belong(&store, &removal, &fields).await.unwrap()
+        };
+        assert_eq!(of(Some("ada")).await, [true, true, true, false]);
+        assert_eq!(of(Some("bob")).await, [false, false, false, true]);
+        assert_eq!(of(None).await, [true, false, false, true], "apps that were called keep their runs");
+    }
 
     #[test]
     fn the_runs_of_an_app_and_of_a_user_are_theirs_also_those_that_are_made_for_them() {

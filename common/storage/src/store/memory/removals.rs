@@ -15,6 +15,9 @@ use tidemill_wire::conversation::{conversation_copy, variable_of_field};
 impl Removals for MemoryStore {
     async fn set_app_state(&self, app: &str, state: AppState) -> Result<StateSet, StoreError> {
         let mut space = self.inner.lock();
+        if state == AppState::Removing && !space.removals.contains_key(app) {
+            return Ok(StateSet::Over);
+        }
         let Some(known) = space.apps.get_mut(app) else { return Ok(StateSet::Unknown) };
         if known.state == AppState::Removing && state != AppState::Removing {
             return Ok(StateSet::Removing);
@@ -25,6 +28,15 @@ impl Removals for MemoryStore {
             AppState::Off | AppState::Removing => space.closed_apps.insert(app.to_owned(), state),
         };
         Ok(StateSet::Done)
+    }
+
+    async fn reopen_app(&self, app: &str) -> Result<bool, StoreError> {
+        let mut space = self.inner.lock();
+        let is_on = space.apps.get(app).is_some_and(|app| app.state == AppState::On);
+        if is_on {
+            space.closed_apps.remove(app);
+        }
+        Ok(is_on)
     }
 
     async fn open_app(&self, app: &str) -> Result<(), StoreError> {
@@ -61,6 +73,15 @@ impl Removals for MemoryStore {
             known.ended_at = known.ended_at.map(|_| Timestamp::from_micros(0));
         }
         Ok(())
+    }
+
+    async fn have_called(&self, callers: &[RunId]) -> Result<Vec<bool>, StoreError> {
+        let mut space = self.inner.lock();
+        let mut has_called = |caller: &RunId| {
+            let runs = &space.shard(caller.shard()).runs;
+            runs.get(caller).is_some_and(|run| run.calls.iter().any(|(called, _)| runs.contains_key(called)))
+        };
+        Ok(callers.iter().map(&mut has_called).collect())
     }
 
     async fn conversations_of_app(
@@ -150,11 +171,14 @@ impl Removals for MemoryStore {
         Ok(())
     }
 
-    async fn drop_app(&self, app: &str) -> Result<(), StoreError> {
+    async fn drop_app(&self, app: &str, removal: &str) -> Result<bool, StoreError> {
         let mut space = self.inner.lock();
-        space.closed_apps.insert(app.to_owned(), AppState::Removing);
+        if space.removals.get(app).is_none_or(|stored| stored != removal) {
+            return Ok(false);
+        }
+        space.removals.remove(app);
         space.records_of_apps.drop_versions(app);
         space.apps.remove(app);
-        Ok(())
+        Ok(true)
     }
 }

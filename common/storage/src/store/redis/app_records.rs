@@ -151,7 +151,7 @@ impl RedisStore {
         runs: &[RunId],
     ) -> Result<(), StoreError> {
         for some in runs.chunks(RUNS_AT_ONCE) {
-            let mut keys = vec![self.keys.ended(shard)];
+            let mut keys = vec![self.keys.ended(shard), self.keys.nothing(shard)];
             keys.extend(some.iter().map(|run| self.keys.run(*run)));
             let mut list = Vec::from(args![conversation]);
             list.extend(some.iter().map(|run| Arg::from(run.to_string())));

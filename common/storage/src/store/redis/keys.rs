@@ -19,7 +19,7 @@ const OWN_TAGS: [&str; 5] = ["limit:", "limits:", "uploads:", "knowledge:", "ann
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.
-const FAMILIES: [&str; 34] = [
+const FAMILIES: [&str; 35] = [
     "meta",
     "schedulers",
     "workers",
@@ -53,6 +53,7 @@ const FAMILIES: [&str; 34] = [
     "knowledge-tags",
     "probe",
     "removals",
+    "nothing",
     "webhooks",
 ];
 /// Those of them that are about living processes.
@@ -170,6 +171,10 @@ impl Keys {
     /// set: ids of apps
     pub fn apps(&self) -> String {
         self.global("apps")
+    }
+    /// never exists: scripts without a shard that must work in a full Redis begin by unlinking it
+    pub fn common_nothing(&self) -> String {
+        self.global("nothing")
     }
     /// hash: the webhook of each app, by the app's id, as JSON
     pub fn webhooks(&self) -> String {

@@ -10,6 +10,7 @@ mod annotations;
 mod app_keys;
 mod app_limits;
 mod app_records;
+mod app_states;
 mod asked;
 mod audit;
 mod blobs;

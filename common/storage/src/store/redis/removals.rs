@@ -16,50 +16,39 @@ use tidemill_wire::conversation::{conversation_copy, variable_of_field};
 const PAGE: usize = 1_000;
 /// The most keys or fields in one command.
 const AT_ONCE: usize = 100;
-/// How long the id of a removed app accepts no runs: longer than any request that has read the app before.
-const CLOSED_SECONDS: u64 = 24 * 3600;
-
 impl RedisStore {
-    fn shards_of(meta: Meta) -> impl Iterator<Item = ShardId> {
+    pub(super) fn shards_of(meta: Meta) -> impl Iterator<Item = ShardId> {
         (0..meta.shards).map(ShardId)
     }
 
-    /// Marks or unmarks an app on each shard, for `create_run`.
-    async fn close(&self, app: &str, state: AppState) -> Result<(), StoreError> {
-        let meta = Runs::meta(self).await?;
-        let mut pipe = redis::Pipeline::with_capacity(usize::from(meta.shards));
-        for shard in Self::shards_of(meta) {
-            let key = self.keys.closed(shard, app);
-            match state {
-                AppState::On => pipe.cmd("DEL").arg(key).ignore(),
-                AppState::Off => pipe.cmd("SET").arg(key).arg(state.name()).ignore(),
-                AppState::Removing => {
-                    pipe.cmd("SET").arg(key).arg(state.name()).arg("EX").arg(CLOSED_SECONDS).ignore()
-                }
-            };
-        }
-        self.connector.ask_all("setting whether an app accepts runs", &pipe).await
-    }
-
-    /// A page of the keys that fit a pattern, on one server after the other. A position is the number of a server and its
-    /// cursor.
+    /// A page of the keys that fit a pattern, on one server after the other. A position is the number of a server, its cursor,
+    /// and which servers these are: a cursor means nothing to another server, also to the same one after a restart. So after a
+    /// fail-over the look begins again.
     async fn page_of_keys(
         &self,
         pattern: &str,
         from: &str,
     ) -> Result<(Vec<String>, Option<String>), StoreError> {
         const DOING: &str = "listing keys to remove";
-        let (at, cursor) = from.split_once(' ').unwrap_or(("0", "0"));
-        let at: usize = at.parse().unwrap_or(0);
         let mut servers = self.connector.masters().await?;
         servers.sort_by(|one, other| one.address().cmp(other.address()));
+        let mut are = Vec::with_capacity(servers.len());
+        for server in &servers {
+            let mut info = redis::cmd("INFO");
+            info.arg("server");
+            let info: String = self.connector.ask_server(server, DOING, &info).await?;
+            let id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+            are.push(id.unwrap_or(server.address()).trim().to_owned());
+        }
+        let are = are.join(",");
+        let (at, cursor) = begin_of_page(from, &are);
         let Some(server) = servers.get(at) else { return Ok((Vec::new(), None)) };
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(PAGE);
         let (next, keys): (String, Vec<String>) = self.connector.ask_server(server, DOING, &scan).await?;
         let next = match next.as_str() {
-            "0" => (at + 1 < servers.len()).then(|| format!("{} 0", at + 1)),
-            cursor => Some(format!("{at} {cursor}")),
+            "0" => (at + 1 < servers.len()).then(|| format!("{} 0 {are}", at + 1)),
+            cursor => Some(format!("{at} {cursor} {are}")),
         };
         Ok((keys, next))
     }
@@ -75,6 +64,29 @@ impl RedisStore {
         Ok(())
     }
 
+    /// True if a sub-workflow run of this run exists.
+    async fn has_called(&self, caller: RunId) -> Result<bool, StoreError> {
+        const DOING: &str = "looking for the sub-workflow runs of a run";
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut scan = redis::cmd("HSCAN");
+            scan.arg(self.keys.calls(caller)).arg(&cursor).arg("COUNT").arg(AT_ONCE);
+            let (next, calls): (String, Vec<(String, String)>) = self.connector.ask(DOING, &scan).await?;
+            let mut exist = redis::cmd("EXISTS");
+            let runs: Vec<RunId> = calls.iter().filter_map(|(run, _)| run.parse().ok()).collect();
+            for run in &runs {
+                exist.arg(self.keys.run(*run));
+            }
+            if !runs.is_empty() && self.connector.ask::<u64>(DOING, &exist).await? > 0 {
+                return Ok(true);
+            }
+            if next == "0" {
+                return Ok(false);
+            }
+            cursor = next;
+        }
+    }
+
     /// The blobs of a conversation's variables.
     async fn copies_of(&self, shard: ShardId, id: &str) -> Result<Vec<BlobId>, StoreError> {
         let mut command = redis::cmd("HKEYS");
@@ -88,26 +100,11 @@ impl RedisStore {
 #[async_trait]
 impl Removals for RedisStore {
     async fn set_app_state(&self, app: &str, state: AppState) -> Result<StateSet, StoreError> {
-        const DOING: &str = "setting the state of an app";
-        if state == AppState::On {
-            // While a mark is left, the app is shown as off.
-            let mut command = redis::cmd("HGET");
-            command.arg(self.keys.app(app)).arg("state");
-            let known: Option<String> = self.connector.ask(DOING, &command).await?;
-            if known.as_deref().map(AppState::named) != Some(AppState::Removing) {
-                self.close(app, state).await?;
-            }
-        }
-        let args = args![state.name()];
-        let keys = [self.keys.app(app)];
-        let word: String = self.connector.run(DOING, &self.scripts.set_app_state, &keys, &args).await?;
-        match word.as_str() {
-            "SET" if state == AppState::On => Ok(StateSet::Done),
-            "SET" => self.close(app, state).await.map(|()| StateSet::Done),
-            "REMOVING" => Ok(StateSet::Removing),
-            "NONE" => Ok(StateSet::Unknown),
-            other => Err(unexpected(DOING, other)),
-        }
+        self.set_state(app, state).await
+    }
+
+    async fn reopen_app(&self, app: &str) -> Result<bool, StoreError> {
+        self.reopen(app).await
     }
 
     async fn open_app(&self, app: &str) -> Result<(), StoreError> {
@@ -122,7 +119,7 @@ impl Removals for RedisStore {
     ) -> Result<bool, StoreError> {
         const DOING: &str = "noting a removal";
         let args = args![id, before.unwrap_or_default(), after.unwrap_or_default()];
-        let keys = [self.keys.removals()];
+        let keys = [self.keys.common_nothing(), self.keys.removals()];
         let word: String = self.connector.run(DOING, &self.scripts.move_removal, &keys, &args).await?;
         match word.as_str() {
             "MOVED" => Ok(true),
@@ -147,6 +144,22 @@ impl Removals for RedisStore {
             self.forget(shard, "*", &runs).await?;
         }
         Ok(())
+    }
+
+    async fn have_called(&self, callers: &[RunId]) -> Result<Vec<bool>, StoreError> {
+        if callers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipe = redis::Pipeline::with_capacity(callers.len());
+        for caller in callers {
+            pipe.cmd("HLEN").arg(self.keys.calls(*caller));
+        }
+        let counts: Vec<u64> = self.connector.ask_all("counting sub-workflow runs", &pipe).await?;
+        let mut found = Vec::with_capacity(callers.len());
+        for (caller, count) in callers.iter().zip(counts) {
+            found.push(count > 0 && self.has_called(*caller).await?);
+        }
+        Ok(found)
     }
 
     async fn conversations_of_app(
@@ -199,7 +212,7 @@ impl Removals for RedisStore {
             let own = some.iter().zip(apps).filter(|(_, of)| of.as_deref() == Some(app));
             self.unlink(DOING, own.map(|(key, _)| key.clone()).collect()).await?;
         }
-        Ok(Some(next.unwrap_or_else(|| "uploads 0 0".to_owned())))
+        Ok(Some(next.unwrap_or_else(|| "uploads ".to_owned())))
     }
 
     async fn some_reserved(&self, from: &str) -> Result<(Vec<(String, RunId)>, Option<String>), StoreError> {
@@ -298,19 +311,42 @@ impl Removals for RedisStore {
         Ok(())
     }
 
-    async fn drop_app(&self, app: &str) -> Result<(), StoreError> {
+    async fn drop_app(&self, app: &str, removal: &str) -> Result<bool, StoreError> {
         const DOING: &str = "removing an app";
-        self.close(app, AppState::Removing).await?;
+        let k = &self.keys;
         let mut command = redis::cmd("HKEYS");
-        command.arg(self.keys.app_versions(app));
+        command.arg(k.app_versions(app));
         let versions: Vec<String> = self.connector.ask(DOING, &command).await?;
-        self.unlink(DOING, versions.iter().map(|version| self.keys.app_version(app, version)).collect())
-            .await?;
-        let mut pipe = redis::pipe();
-        pipe.atomic();
-        pipe.cmd("DEL").arg(self.keys.app_versions(app)).ignore();
-        pipe.cmd("DEL").arg(self.keys.app(app)).ignore();
-        pipe.cmd("SREM").arg(self.keys.apps()).arg(app).ignore();
-        self.connector.ask_all(DOING, &pipe).await
+        let mut keys = vec![k.apps(), k.removals(), k.app(app), k.app_versions(app)];
+        keys.extend(versions.iter().map(|version| k.app_version(app, version)));
+        let word: String =
+            self.connector.run(DOING, &self.scripts.drop_app, &keys, &args![app, removal]).await?;
+        match word.as_str() {
+            "DROPPED" => Ok(true),
+            "OTHER" => Ok(false),
+            other => Err(unexpected(DOING, other)),
+        }
+    }
+}
+
+/// The server and the cursor at which a page begins. Of other servers, and of an earlier version, the look begins again.
+fn begin_of_page<'p>(from: &'p str, servers: &str) -> (usize, &'p str) {
+    let mut parts = from.splitn(3, ' ');
+    match (parts.next().and_then(|at| at.parse().ok()), parts.next(), parts.next()) {
+        (Some(at), Some(cursor), Some(known)) if known == servers => (at, cursor),
+        _ => (0, "0"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begin_of_page;
+
+    #[test]
+    fn a_look_through_the_keys_begins_again_when_the_servers_are_others() {
+        assert_eq!(begin_of_page("1 77 a,b", "a,b"), (1, "77"));
+        for from in ["1 77 a,c", "1 77", "", "x 77 a,b"] {
+            assert_eq!(begin_of_page(from, "a,b"), (0, "0"), "{from}");
+        }
     }
 }
