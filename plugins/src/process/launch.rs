@@ -8,7 +8,7 @@ use tidemill_sandbox::guest::Guest;
 use tidemill_sandbox::helper::Host;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::gate::{Gate, Offered};
+use super::gate::{Gate, OnOffer};
 use super::scratch::Scratch;
 use super::shared::Shared;
 use super::{Belongings, Process, ProcessError};
@@ -41,16 +41,16 @@ pub(super) struct Launch<'a> {
     pub(super) settings: &'a Settings,
     pub(super) host: &'a Host,
     pub(super) http: &'a Arc<Http>,
-    pub(super) offered: Offered,
 }
 
 impl Launch<'_> {
     /// Starts the process and waits for its first heartbeat.
     pub(super) async fn start(self, permit: OwnedSemaphorePermit) -> Result<Process, ProcessError> {
-        let Launch { installed, settings, host, http, offered } = self;
+        let Launch { installed, settings, host, http } = self;
         let plugin = installed.package.id();
         let failed = |reason: String| ProcessError::Start { plugin: plugin.clone(), reason };
-        let gate = Gate::open(http.clone(), offered, &settings.process).await;
+        let offered = OnOffer::default();
+        let gate = Gate::open(http.clone(), offered.clone(), &settings.process).await;
         let gate = gate.map_err(|error| failed(format!("its network: {error}")))?;
         let scratch = Scratch::new(settings, http).map_err(|error| failed(format!("its folder: {error}")))?;
         let guest = guest(installed, settings, &scratch, gate.port);
@@ -60,7 +60,7 @@ impl Launch<'_> {
         let permissions = installed.package.manifest.permissions.clone();
         let shared = Arc::new(Shared::new(plugin.clone(), settings.process.clone(), permissions, input));
         let belongings = Belongings { running, scratch, _gate: gate, _permit: permit };
-        Process::new(belongings, shared, lines).await
+        Process::new(belongings, shared, lines, offered).await
     }
 }
 

@@ -36,8 +36,16 @@ pub struct Invocation {
     /// Texts that no log line and no error may contain.
     pub secrets: Vec<String>,
     pub answers: Arc<dyn Answers>,
-    /// Files that the plugin may load. They are those of the process, so they matter only for the first invocation.
+    /// Files that the plugin may load until the invocation ends.
     pub offered: Offered,
+    pub origin: Origin,
+}
+
+/// Where an invocation comes from, for log lines. Empty: from no run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    pub run: String,
+    pub node: String,
 }
 
 /// The processes of one plugin for one app.
@@ -87,15 +95,12 @@ impl Plugins {
         let Ok(Ok(place)) = place else {
             return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_each_max × sessions_max" });
         };
-        let Invocation { request, secrets, answers, offered, .. } = invocation;
         let permit = loop {
             let started = runner.started.notified();
             tokio::pin!(started);
             // Before the state is looked at, so that no end of a start is missed.
             started.as_mut().enable();
-            match self.place(&runner, &plugin, |process| {
-                process.open(&request, &secrets, answers.clone(), deadline)
-            })? {
+            match self.place(&runner, &plugin, |process| process.open(&invocation, deadline))? {
                 Place::Session(session) => return Ok(session.holding(place)),
                 Place::Start(permit) => break permit,
                 Place::Wait => {}
@@ -106,11 +111,11 @@ impl Plugins {
         };
         let starting = Starting(&runner);
         let (settings, host, http) = (&self.settings, &self.host, &self.http);
-        let launch = Launch { installed, settings, host, http, offered };
+        let launch = Launch { installed, settings, host, http };
         let process = launch.start(permit).await.inspect_err(|_| {
             lock(&runner.state).fail(limits.backoff, limits.backoff_max);
         })?;
-        let session = process.open(&request, &secrets, answers, deadline);
+        let session = process.open(&invocation, deadline);
         {
             let mut state = lock(&runner.state);
             if !state.is_stopped {

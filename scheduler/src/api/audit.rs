@@ -41,7 +41,7 @@ const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// The methods that entries name.
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// A part of a route before an id, and the kind of thing that the id names.
-const KINDS: [(&str, &str); 15] = [
+const KINDS: [(&str, &str); 17] = [
     ("admin-keys", "admin_key"),
     ("apps", "app"),
     ("calls", "call"),
@@ -52,6 +52,8 @@ const KINDS: [(&str, &str); 15] = [
     ("knowledge", "dataset"),
     ("library", "library_node"),
     ("pauses", "pause"),
+    ("plugin-credentials", "plugin_credentials"),
+    ("plugins", "plugin"),
     ("profiles", "profile"),
     ("providers", "provider"),
     ("runs", "run"),

@@ -4,8 +4,9 @@ use tidemill_common::graph::Node;
 use tidemill_common::need::Need;
 use tidemill_common::nodes::NodeData;
 use tidemill_common::registry::PROFILE_PREFIX;
+use tidemill_common::registry::plugins::PluginName;
 use tidemill_common::store::LiveWorker;
-use tidemill_common::wire::worker::{AboutWorker, HostedAbility, ProviderAbility};
+use tidemill_common::wire::worker::{AboutWorker, HostedAbility, PluginState, ProviderAbility};
 
 use crate::outside::providers::profile::{DEFAULT_IDS, first_match};
 use crate::outside::tools::source_of;
@@ -84,6 +85,17 @@ fn has_missed_tool(about: &AboutWorker, node: &NodeNames) -> bool {
     })
 }
 
+/// Returns true if a worker has the plugin of a provider ready, in any version.
+fn has_plugin_of(about: &AboutWorker, provider: &str) -> bool {
+    PluginName::of(None, provider).is_some_and(|named| {
+        about.plugins.iter().any(|plugin| {
+            let id = plugin.id.split(':').next().unwrap_or_default();
+            let is_it = id.split_once('/').is_some_and(|(author, name)| named.is(author, name));
+            is_it && plugin.state == PluginState::Ready
+        })
+    })
+}
+
 /// Returns true if a worker with this record can meet the need. `key` is the fingerprint of a key that does not open
 /// the secrets, if the need is about secrets.
 pub(crate) fn can(about: &AboutWorker, need: &Need, key: Option<&str>) -> bool {
@@ -107,8 +119,10 @@ pub(crate) fn can(about: &AboutWorker, need: &Need, key: Option<&str>) -> bool {
         }
         Need::Tool { kind, provider, also } => {
             let has = |source: &str| about.tools.iter().any(|known| known == source);
-            has("service") || has(&source_of(kind, provider)) || has(&source_of(kind, also))
+            let is_plugin = matches!(kind.as_str(), "builtin" | "plugin") && has_plugin_of(about, provider);
+            is_plugin || has("service") || has(&source_of(kind, provider)) || has(&source_of(kind, also))
         }
+        Need::Plugin { id } => about.has_plugin(id),
         // A worker has not checked its Calls yet when it starts, and knows those of its program.
         Need::Call { id } => {
             about.hosted.calls.contains(id) || about.calls.iter().any(|call| call.id == *id && call.usable)

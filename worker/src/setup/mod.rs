@@ -228,6 +228,7 @@ fn is_mended(asked: &Asked, surveyed: &AboutWorker) -> bool {
         Need::Provider { .. }
         | Need::Profile { .. }
         | Need::Tool { .. }
+        | Need::Plugin { .. }
         | Need::Call { .. }
         | Need::Variable { .. } => decide::can(surveyed, need, None),
         Need::Code { .. } | Need::Documents => asked.was_lacking && decide::can(surveyed, need, None),

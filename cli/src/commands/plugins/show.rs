@@ -163,10 +163,10 @@ fn verdict(package: &Package) -> String {
         others(package).iter().filter(|(_, list)| !list.is_empty()).map(|(kind, _)| *kind).collect();
     match (package.providers.tools.is_empty(), others.is_empty()) {
         (false, true) => {
-            "Its tools can be tried with `tidemill plugins try`. Workers do not run plugins yet.".into()
+            "Its tools can be tried with `tidemill plugins try`; `tidemill plugins add` installs it for all workers.".into()
         }
         (false, false) => format!(
-            "Its tools can be tried with `tidemill plugins try`, its {} not yet. Workers do not run plugins yet.",
+            "Its tools can be tried with `tidemill plugins try`, its {} do not run. `tidemill plugins add` installs it for all workers.",
             others.join(" and ")
         ),
         (true, _) => {
@@ -263,7 +263,7 @@ mod tests {
             "unchecked",
             "credentials: key?: secret-input",
             "say(text: string, often?: number, loud?: boolean, mood?: select)",
-            "Workers do not run plugins yet.",
+            "installs it for all workers.",
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
         }

@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 7556c165de2d7f5b85afa916c6914cc9cc8b1375ea47ba48efaf263f130c5e20
-Rest: 242c61d188ce5d06f05becde9e78f2c3949d045c7820585571af8182c0f3ab0f
+Document: f66ced95baf06f976a681cdb7f2f5ae674f256f153923d6191899ebc53795805
+Rest: 9a4a78da0dc32e347fadf92d2c8c18bb3771bc181d696df0f08f0db3a394ca3f
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ class EmbeddingModel(TypedDict):
 
 
 class Entry(TypedDict):
-    """A stored provider, profile, library node, Call, service or data source. It has the fields of its kind, too; secrets are `***`."""
+    """A stored provider, profile, library node, Call, service, data source, or the credentials of a plugin. It has the fields of its kind, too; secrets are `***`."""
 
     id: str
     version: NotRequired[int]
@@ -495,6 +495,16 @@ class Pauses(TypedDict):
     """All of `Pause`."""
 
     data: list[Pause]
+
+
+class PluginOnWorker(TypedDict):
+    """The state of a plugin on a living worker."""
+
+    worker: str
+    state: Literal["ready", "failed", "preparing"] | None
+    """null: the worker has not seen it yet."""
+    note: str
+    """What is done now, or the reason of a failure."""
 
 
 class PublishRequest(TypedDict):
@@ -773,6 +783,8 @@ class Worker(TypedDict):
     profiles: NotRequired[list[dict[str, Any]]]
     default_profile: NotRequired[str | None]
     tools: NotRequired[list[str]]
+    plugins: NotRequired[list[dict[str, Any]]]
+    """The state of each installed plugin: `id`, `state`, `note`."""
     calls: NotRequired[list[dict[str, Any]]]
     variables: NotRequired[list[str]]
     code: NotRequired[list[str]]
@@ -1008,6 +1020,38 @@ class Keys(TypedDict):
     """All of `Key`."""
 
     data: list[Key]
+
+
+class Plugin(TypedDict):
+    """A plugin in one version, installed for all workers."""
+
+    id: str
+    """`author/name:version`."""
+    author: str
+    name: str
+    version: str
+    sha256: str
+    """Of its files."""
+    bytes: int
+    """The size of its package."""
+    signature: str
+    permissions: list[str]
+    """What it asks to be allowed, in words."""
+    providers: list[dict[str, Any]]
+    """Its providers of tools: `name`, `tools`, and `credentials`, the fields of their form."""
+    others: list[str]
+    """What it offers besides tools, which does not run here."""
+    created_at: float
+    """Unix seconds."""
+    updated_at: float
+    """Unix seconds."""
+    workers: list[PluginOnWorker]
+
+
+class Plugins(TypedDict):
+    """All of `Plugin`."""
+
+    data: list[Plugin]
 
 
 class PublishedApp(TypedDict):

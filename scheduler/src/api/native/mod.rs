@@ -17,6 +17,7 @@ pub mod knowledge;
 pub mod messages;
 pub mod parameters;
 pub mod pauses;
+pub mod plugins;
 mod profiles_named;
 pub mod rotate;
 mod row_values;

@@ -171,6 +171,7 @@ pub(super) fn name_of(data: &ToolData) -> ToolName<'_> {
         provider_id: &data.provider_id,
         provider_name: &data.provider_name,
         tool: &data.tool_name,
+        plugin: data.plugin_unique_identifier.as_deref(),
     }
 }
 

@@ -58,13 +58,19 @@ pub async fn run(
         provider_id: &data.provider_id,
         provider_name: &data.provider_name,
         tool: &data.tool_name,
+        plugin: data.plugin_unique_identifier.as_deref(),
     };
     let tool = match means.tools.find(name).await {
         Ok(tool) => tool,
         Err(error) => return failed(result, error),
     };
     // The record names the provider that was found.
-    let result = NodeResult { metadata: data.metadata_of(tool.name.kind, tool.name.provider_id), ..result };
+    let mut metadata = data.metadata_of(tool.name.kind, tool.name.provider_id);
+    if let (Some(plugin), Some(info)) = (&tool.plugin, metadata.get_mut("tool_info")) {
+        // The version that runs, which may be another than the file's.
+        info["plugin"] = plugin.as_str().into();
+    }
+    let result = NodeResult { metadata, ..result };
     let noted = data.declared.as_deref().map(KnownParameters::just);
     let declared = match tool.name.kind {
         // The called workflow's start form checks the values itself.

@@ -103,6 +103,24 @@ impl RedisStore {
         Ok(found)
     }
 
+    pub(super) async fn read_package(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut command = redis::cmd("GET");
+        command.arg(self.keys.plugin_package(hash));
+        self.connector.ask("reading the package of a plugin", &command).await
+    }
+
+    pub(super) async fn write_package(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut command = redis::cmd("SET");
+        command.arg(self.keys.plugin_package(hash)).arg(bytes);
+        self.connector.ask("storing the package of a plugin", &command).await
+    }
+
+    pub(super) async fn delete_package(&self, hash: &str) -> Result<(), StoreError> {
+        let mut command = redis::cmd("UNLINK");
+        command.arg(self.keys.plugin_package(hash));
+        self.connector.ask("removing the package of a plugin", &command).await
+    }
+
     fn of_entry(&self, kind: CatalogKind, id: &str) -> [String; 3] {
         [self.keys.entry(kind, id), self.keys.entries(kind), self.keys.meta()]
     }
@@ -117,7 +135,9 @@ const fn default_field(kind: CatalogKind) -> &'static str {
         | CatalogKind::Library
         | CatalogKind::Call
         | CatalogKind::Service
-        | CatalogKind::Datasource => "",
+        | CatalogKind::Datasource
+        | CatalogKind::Plugin
+        | CatalogKind::PluginCredentials => "",
     }
 }
 

@@ -1,0 +1,303 @@
+//! Finds and calls tools of plugins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::config::variable;
+use tidemill_common::need::Need;
+use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, ParameterType};
+use tidemill_common::registry::plugins::{VALIDATE, credentials_id, credentials_of, find_credentials};
+use tidemill_common::store::RunOwner;
+use tidemill_common::value::JsonMap;
+use tidemill_plugins::install::Installed;
+use tidemill_plugins::package::{self, Kind, ToolProvider};
+use tidemill_plugins::process::pool::Plugins;
+use tidemill_plugins::process::{NoAnswers, Origin, ProcessError};
+use tidemill_plugins::tool::message::Message as Said;
+use tidemill_plugins::tool::{self, Call, missing, with_defaults};
+
+use super::FoundTool;
+use super::files;
+use super::host::PluginHost;
+use crate::outside::tools::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
+
+/// The parameter of [`VALIDATE`].
+const APP: &str = "app";
+
+impl PluginHost {
+    /// Finds a tool of an installed plugin; `None` if the name is that of no installed plugin.
+    ///
+    /// # Errors
+    /// The plugin is not ready on this worker, or has no such tool.
+    pub(crate) async fn find(&self, name: &ToolName<'_>) -> Result<Option<FoundTool>, ToolError> {
+        let Some(installed) = self.ready(name).await? else { return Ok(None) };
+        let declaration = if name.tool == VALIDATE {
+            let app = Parameter { name: APP.into(), ..Parameter::default() };
+            Declaration { name: VALIDATE.into(), parameters: vec![app], ..Declaration::default() }
+        } else {
+            declaration(tool_of(&installed, name)?.1)
+        };
+        Ok(Some(FoundTool { plugin: installed.package.id(), declaration }))
+    }
+
+    async fn call(
+        &self,
+        name: &ToolName<'_>,
+        call: ToolCall<'_>,
+        sink: MessageSink<'_>,
+    ) -> Result<(), ToolError> {
+        let Some(installed) = self.ready(name).await? else {
+            return Err(ToolError::unavailable(format!(
+                "no plugin with the tool {} is installed",
+                name.tool
+            )));
+        };
+        let processes = self.processes.as_ref().map_err(|reason| ToolError::unavailable(*reason))?;
+        let owner = self.owner(&call).await?;
+        let mut app = owner.app.as_deref();
+        if name.tool == VALIDATE && app.is_none() {
+            app = call.arguments.get(APP).and_then(Json::as_str);
+        }
+        let provider = provider_of(&installed, name)?;
+        let Chosen { credentials, mark } = self.credentials(&installed, provider, app).await?;
+        let (mut arguments, offered) = files::offered(&call).await?;
+        let origin = Origin {
+            run: call.run.to_string(),
+            node: call.step.map(|(journal, ..)| journal.node().to_string()).unwrap_or_default(),
+        };
+        let invocation = Call {
+            plugins: processes,
+            installed: &installed,
+            provider,
+            credentials,
+            user: owner.user.clone(),
+            owner: format!("{} {mark}", app.unwrap_or_default()),
+            answers: Arc::new(NoAnswers),
+            offered,
+            origin,
+        };
+        let failed = |error| failure(processes, error);
+        if name.tool == VALIDATE {
+            invocation.validate_credentials().await.map_err(failed)?;
+            sink(Message::Text("the plugin accepts the credentials".into()));
+            return Ok(());
+        }
+        let (_, tool) = tool_of(&installed, name)?;
+        // As on Dify, what the tool does not have is not sent to it.
+        let has = |name: &str| tool.parameters.iter().any(|parameter| parameter.name == name);
+        arguments.retain(|name, _| tool.has_runtime_parameters || has(name));
+        let mut results = invocation.invoke(tool, arguments).await.map_err(failed)?;
+        while let Some(said) = results.next().await.map_err(failed)? {
+            sink(message(said).map_err(|reason| ToolError::new(Stage::Message, reason))?);
+        }
+        Ok(())
+    }
+
+    async fn owner(&self, call: &ToolCall<'_>) -> Result<RunOwner, ToolError> {
+        let owner = self.jobs.owner_of_run(*call.run).await;
+        let owner = owner.map_err(|error| {
+            let message = format!("the app of the run cannot be looked up: {error}");
+            ToolError::new(Stage::Invoke, message).passing()
+        })?;
+        Ok(owner.unwrap_or_default())
+    }
+
+    /// The credentials for a provider: those of the app, else those for all.
+    async fn credentials(
+        &self,
+        installed: &Installed,
+        provider: &ToolProvider,
+        app: Option<&str>,
+    ) -> Result<Chosen, ToolError> {
+        let manifest = &installed.package.manifest;
+        let (author, plugin, name) =
+            (manifest.author.as_str(), manifest.name.as_str(), provider.name.as_str());
+        let listed = self.listed(false).await.unwrap_or_default();
+        let entry = find_credentials(&listed.credentials, (author, plugin, name), app);
+        let (values, variables) = match entry {
+            Some(entry) => credentials_of(entry, self.key.as_ref()).map_err(|error| {
+                let need = Need::SecretKey { of: format!("the plugin credentials {}", entry.id) };
+                ToolError::unavailable(error.to_string()).lacking(need)
+            })?,
+            None => (BTreeMap::new(), BTreeMap::new()),
+        };
+        let mut credentials: JsonMap = values.into_iter().map(|(name, text)| (name, text.into())).collect();
+        for (field, name) in variables {
+            let Some(value) = variable(&name) else {
+                let message = format!("the variable {name} for the field {field} is not set on this worker");
+                return Err(ToolError::unavailable(message).lacking(Need::Variable { name }));
+            };
+            credentials.insert(field, value.into());
+        }
+        typed(provider, &mut credentials);
+        let absent: Vec<&str> =
+            missing(&provider.credentials, &credentials).iter().map(|field| field.name.as_str()).collect();
+        if !absent.is_empty() {
+            let id = credentials_id(author, plugin, name, None);
+            return Err(ToolError::unavailable(format!(
+                "the provider {id} needs credentials ({}): `tidemill plugins config {id}`",
+                absent.join(", ")
+            )));
+        }
+        // A process never has the credentials of two entries, nor of two versions of one.
+        let mark = entry.map(|entry| format!("{}#{}", entry.id, entry.version)).unwrap_or_default();
+        Ok(Chosen { credentials: with_defaults(&provider.credentials, credentials), mark })
+    }
+}
+
+/// The credentials of an invocation.
+struct Chosen {
+    credentials: JsonMap,
+    /// Differs between different credentials.
+    mark: String,
+}
+
+/// Stored credentials are texts; numbers and switches are made of them as a form would send them.
+fn typed(provider: &ToolProvider, credentials: &mut JsonMap) {
+    for field in &provider.credentials {
+        let Some(Json::String(text)) = credentials.get(&field.name) else { continue };
+        let value = match field.kind {
+            Kind::Boolean => {
+                Some(Json::Bool(["true", "1", "yes", "on"].contains(&text.to_lowercase().as_str())))
+            }
+            Kind::Number => serde_json::from_str(text).ok().filter(Json::is_number),
+            _ => None,
+        };
+        if let Some(value) = value {
+            credentials.insert(field.name.clone(), value);
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl ToolRuntime for PluginHost {
+    async fn parameters(&self, tool: &ToolName<'_>) -> Result<Option<Declaration>, ToolError> {
+        Ok(self.find(tool).await?.map(|found| found.declaration))
+    }
+
+    async fn list(&self, _: &str) -> Result<Vec<Declaration>, ToolError> {
+        // Agents name their tools.
+        Ok(Vec::new())
+    }
+
+    async fn invoke(
+        &self,
+        tool: &ToolName<'_>,
+        call: ToolCall<'_>,
+        sink: MessageSink<'_>,
+    ) -> Result<(), ToolError> {
+        self.call(tool, call, sink).await
+    }
+}
+
+/// The provider in a package.
+fn provider_of<'i>(installed: &'i Installed, name: &ToolName<'_>) -> Result<&'i ToolProvider, ToolError> {
+    if name.tool != VALIDATE {
+        return tool_of(installed, name).map(|(provider, _)| provider);
+    }
+    let wanted = name.provider_id.rsplit('/').next().unwrap_or_default();
+    let found = installed.package.providers.tools.iter().find(|provider| provider.name == wanted);
+    found.ok_or_else(|| {
+        let message = format!("the plugin {} has no provider {wanted}", installed.package.id());
+        ToolError::unavailable(message)
+    })
+}
+
+/// The tool in a package. A provider's name may be the last part of its id.
+fn tool_of<'i>(
+    installed: &'i Installed,
+    name: &ToolName<'_>,
+) -> Result<(&'i ToolProvider, &'i package::Tool), ToolError> {
+    let provider = name.provider_id.rsplit('/').next().unwrap_or_default();
+    let package = &installed.package;
+    let exact = package.tools_named(&format!("{provider}/{}", name.tool));
+    let found = if exact.is_empty() { package.tools_named(name.tool) } else { exact };
+    found.first().copied().ok_or_else(|| {
+        ToolError::unavailable(format!("the plugin {} has no tool {}", package.id(), name.tool))
+    })
+}
+
+fn declaration(tool: &package::Tool) -> Declaration {
+    Declaration {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.iter().map(parameter).collect(),
+        takes_more: tool.has_runtime_parameters,
+        has_output_schema: false,
+    }
+}
+
+fn parameter(parameter: &package::Parameter) -> Parameter {
+    let word = match parameter.kind {
+        _ if parameter.multiple => "any",
+        Kind::Tool | Kind::Tools | Kind::DynamicTreeSelect => "any",
+        kind => kind.word(),
+    };
+    Parameter {
+        name: parameter.name.clone(),
+        ty: ParameterType::from_name(word).unwrap_or_default(),
+        form: match parameter.form {
+            package::Form::Schema => Form::Schema,
+            package::Form::Form => Form::Form,
+            package::Form::Llm => Form::Llm,
+        },
+        required: parameter.required,
+        default: parameter.default.clone(),
+        options: if parameter.multiple { Vec::new() } else { parameter.options.clone() },
+        description: parameter.help.clone(),
+        schema: None,
+    }
+}
+
+/// A message of a plugin as the message of a tool.
+fn message(said: Said) -> Result<Message, String> {
+    let text = |meta: &Json, key: &str| meta.get(key).and_then(Json::as_str).map(str::to_owned);
+    Ok(match said {
+        Said::Text(text) => Message::Text(text),
+        Said::Json(value) => return Message::from_json(&json!({"type": "json", "json": value})),
+        Said::Link(text) => Message::Link { text, file: None },
+        Said::Image(url) | Said::ImageLink(url) => {
+            Message::Image { url, tool_file_id: None, mime_type: None }
+        }
+        Said::Blob { bytes, meta } => Message::Blob {
+            bytes,
+            tool_file_id: None,
+            mime_type: text(&meta, "mime_type"),
+            filename: text(&meta, "filename"),
+        },
+        Said::File { meta } => Message::File(Some(meta)),
+        Said::Variable { name, value, is_piece } => Message::Variable { name, value, stream: is_piece },
+        Said::Log(_) | Said::RetrieverResources(_) => Message::Ignored,
+    })
+}
+
+/// The failure of an invocation, as a node reports it.
+fn failure(processes: &Plugins, error: tool::ToolError) -> ToolError {
+    let error = match error {
+        tool::ToolError::Process(error) => error,
+        tool::ToolError::Parameter(error) => return ToolError::new(Stage::Invoke, error.to_string()),
+        tool::ToolError::Message(error) => return ToolError::new(Stage::Message, error.to_string()),
+        tool::ToolError::Credentials(reason) => return ToolError::new(Stage::Invoke, reason),
+    };
+    let invoke = |error: &ProcessError| ToolError::new(Stage::Invoke, error.to_string());
+    match &error {
+        ProcessError::Failed { kind, message, .. } => {
+            ToolError::new(Stage::Tool, format!("{kind}: {message}"))
+        }
+        ProcessError::BackingOff { wait, .. } => {
+            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            ToolError { retry_after_ms: Some(wait.saturating_add(1)), ..invoke(&error).passing() }
+        }
+        ProcessError::Ended { .. } => {
+            // A process is started again only after this pause.
+            let wait = u64::try_from(processes.limits().backoff.as_millis()).unwrap_or(u64::MAX);
+            ToolError { retry_after_ms: Some(wait.saturating_add(1)), ..invoke(&error).passing() }
+        }
+        ProcessError::Start { .. }
+        | ProcessError::Busy { .. }
+        | ProcessError::NotTaken { .. }
+        | ProcessError::TimedOut { .. } => invoke(&error).passing(),
+        ProcessError::TooMuch { .. } | ProcessError::TooManyQuestions { .. } => invoke(&error),
+    }
+}
