@@ -21,9 +21,9 @@ pub struct PluginsConfig {
     pub wheels: String,
     /// Files with public keys (PEM). If there are any, one of them must have signed a package that is installed.
     pub signing_keys: Vec<String>,
-    /// Largest package that Redis stores, in bytes.
+    /// Largest package, in bytes.
     pub package_bytes_max: u64,
-    /// Most bytes of all packages in Redis.
+    /// Most bytes of all packages in Redis, where `files.url` is not set.
     pub packages_bytes_max: u64,
     /// Longest time to make an environment, in seconds.
     pub install_seconds: u64,

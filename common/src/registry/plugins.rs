@@ -31,6 +31,8 @@ pub struct InstalledPlugin {
     pub sha256: String,
     /// The size of the package.
     pub bytes: u64,
+    /// The storage of files has the package (`files.url`), not Redis.
+    pub in_files: bool,
     /// What is known about its signature, in words.
     pub signature: String,
     /// What it may do, in words.

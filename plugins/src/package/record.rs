@@ -25,6 +25,7 @@ impl Package {
             version: self.manifest.version.clone(),
             sha256: self.hash.clone(),
             bytes,
+            in_files: false,
             signature: signature.into(),
             permissions: self.manifest.permissions.in_words(),
             providers: self.providers.tools.iter().map(provider).collect(),

@@ -46,8 +46,7 @@ async fn credentials_of_an_app_serve_no_other_app() {
         assert_eq!(made.status, 201, "{}", made.text);
         apps.push(made.body["id"].as_str().unwrap().to_owned());
     }
-    let config =
-        ["plugins", "config", "tidemill/many/many", "--app", &apps[0], "--secret-stdin", "key"];
+    let config = ["plugins", "config", "tidemill/many/many", "--app", &apps[0], "--secret-stdin", "key"];
     lab.well(&config, KEY).await;
     let mut errors = Vec::new();
     for app in &apps {

@@ -21,7 +21,7 @@ class Read(Tool):
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installed_plugin_runs_as_it_is_and_its_files_go_both_ways() {
-    let Some(lab) = Lab::start(&[]).await else { return };
+    let Some(lab) = Lab::start(&[("files.url", "place")]).await else { return };
     let unknown = lab.run(&[Tool::new("say", "say", json!({"text": constant("a")}))]).await;
     assert!(unknown["error"].as_str().unwrap().contains("tidemill plugins add"), "{unknown}");
     lab.install(&many(), ID).await;
@@ -31,13 +31,17 @@ async fn an_installed_plugin_runs_as_it_is_and_its_files_go_both_ways() {
     assert_eq!(said["status"], "succeeded", "{said}");
     let outputs = &said["outputs"];
     assert_eq!(outputs["say_text"], "ababLink: https://example.com/\n");
-    assert_eq!(outputs["say_json"][0]["given"], json!({"text": "ab", "often": 2, "loud": false, "mood": "calm"}));
+    assert_eq!(
+        outputs["say_json"][0]["given"],
+        json!({"text": "ab", "often": 2, "loud": false, "mood": "calm"})
+    );
     assert_eq!(outputs["say_files"][0]["size"], 25_600, "{outputs}");
 
     // Another version beside it; a workflow gets the one that it names, and another one the newest.
     let folder = many_as("0.2.0", &[("tools/read.py", SIZE)]);
     lab.install(folder.path(), "tidemill/many:0.2.0").await;
-    for (named, expected) in [("0.1.0", ID), ("0.2.0", "tidemill/many:0.2.0"), ("9.9", "tidemill/many:0.2.0")] {
+    for (named, expected) in [("0.1.0", ID), ("0.2.0", "tidemill/many:0.2.0"), ("9.9", "tidemill/many:0.2.0")]
+    {
         let tool = Tool { version: named, ..Tool::new("say", "say", json!({"text": constant("a")})) };
         let run = lab.begin(&[tool]).await;
         let ended = lab.client.ended(&run).await;
@@ -58,6 +62,9 @@ async fn an_installed_plugin_runs_as_it_is_and_its_files_go_both_ways() {
     }
     let packages = lab.cluster.redis.cli(&["KEYS", "tm:plugin*"]);
     assert_eq!(packages.trim(), "", "nothing of the plugins is left");
+    let files =
+        std::fs::read_dir(lab.cluster.logs().join("place/plugins")).expect("packages were stored there");
+    assert_eq!(files.count(), 0, "nor their packages");
     let gone = lab.run(&[Tool::new("say", "say", json!({"text": constant("a")}))]).await;
     assert_eq!(gone["status"], "failed", "{gone}");
 }
@@ -89,7 +96,10 @@ async fn an_invocation_of_a_killed_worker_runs_again_on_the_other_one_and_its_pr
     })
     .await;
     let ended = lab.client.ended(&run).await;
-    assert_eq!((&ended["status"], &ended["outputs"]["wait_text"]), (&json!("succeeded"), &json!("begundone")));
+    assert_eq!(
+        (&ended["status"], &ended["outputs"]["wait_text"]),
+        (&json!("succeeded"), &json!("begundone"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

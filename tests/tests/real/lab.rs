@@ -14,6 +14,9 @@ use tidemill_tests::workspace;
 /// The longest time to make an environment: packages come from an index.
 const PREPARED_WITHIN: Duration = Duration::from_secs(300);
 
+/// The longest time of a run: the first one starts the processes of its plugin.
+const ENDED_WITHIN: Duration = Duration::from_secs(120);
+
 pub(crate) struct Lab {
     pub(crate) cluster: Cluster,
     pub(crate) scheduler: Scheduler,
@@ -54,7 +57,6 @@ impl Lab {
         let mut settings = vec![
             ("scheduler.secret_key", "open sesame, open wide"),
             ("worker.job_lease_ms", "1500"),
-            ("files.url", "place"),
             ("plugins.cache", &cache),
             ("plugins.wheels", &wheels),
         ];
@@ -118,7 +120,7 @@ impl Lab {
     /// Runs tools one after the other, and returns the run when it has ended.
     pub(crate) async fn run(&self, tools: &[Tool<'_>]) -> Json {
         let run = self.begin(tools).await;
-        self.client.ended(&run).await
+        self.client.ended_within(&run, ENDED_WITHIN).await
     }
 
     pub(crate) async fn begin(&self, tools: &[Tool<'_>]) -> String {
@@ -160,7 +162,8 @@ fn copy(from: &Path, to: &Path) {
 
 /// A workflow of tools; its outputs are those of each, by its id.
 pub(crate) fn workflow(tools: &[Tool<'_>]) -> Json {
-    let mut nodes = vec![json!({"id": "start", "data": {"type": "start", "title": "Start", "variables": []}})];
+    let mut nodes =
+        vec![json!({"id": "start", "data": {"type": "start", "title": "Start", "variables": []}})];
     let (mut edges, mut outputs, mut last) = (Vec::new(), Vec::new(), "start");
     let edge = |from: &str, to: &str| json!({"id": format!("{from}-{to}"), "source": from, "target": to, "sourceHandle": "source", "targetHandle": "target"});
     for Tool { id, tool, parameters, version, more } in tools {

@@ -19,9 +19,10 @@ const EVERY: Duration = Duration::from_secs(10);
 
 /// Surveys until the worker ends.
 pub(crate) async fn keep(core: Arc<Core>, config: Arc<Config>) {
+    // What others may count on changes when a plugin becomes ready.
+    let mut plugins = core.outside.plugins.changes();
     loop {
-        // What others may count on changes when a plugin becomes ready.
-        let _ = tokio::time::timeout(EVERY, core.outside.plugins.changed()).await;
+        let _ = tokio::time::timeout(EVERY, plugins.changed()).await;
         // Not at the start, which must not wait for servers of Calls.
         core.outside.calls.check().await;
         survey(&core, &config).await;

@@ -131,7 +131,7 @@ struct Show {
     plugin: PathBuf,
     /// Check the signature with this public key (PEM)
     #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
+    signing_key: Option<PathBuf>,
     /// An interpreter, by name or path, before those that are looked for; may be given several times
     #[arg(long = "python", value_name = "PYTHON")]
     pythons: Vec<String>,

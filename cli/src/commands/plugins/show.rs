@@ -10,7 +10,7 @@ use crate::output::text::{one_line, size};
 use crate::output::{json, table};
 
 pub(super) async fn perform(arguments: &Show, console: &mut Console) -> Result<Exit, Error> {
-    let package = super::open(&arguments.plugin, arguments.key.as_deref()).await?;
+    let package = super::open(&arguments.plugin, arguments.signing_key.as_deref()).await?;
     let here = here(&package, &arguments.pythons).await;
     if arguments.json {
         let mut shown = as_json(&package);
@@ -252,7 +252,8 @@ mod tests {
     #[tokio::test]
     async fn a_plugin_is_shown_with_what_it_offers_and_needs() {
         let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/tests/plugins/many");
-        let mut arguments = Show { plugin: plugin.into(), key: None, pythons: Vec::new(), json: false };
+        let mut arguments =
+            Show { plugin: plugin.into(), signing_key: None, pythons: Vec::new(), json: false };
         let (mut console, out, _) = captured();
         assert_eq!(perform(&arguments, &mut console).await.unwrap(), Exit::Succeeded);
         let text = out.text();

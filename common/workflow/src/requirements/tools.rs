@@ -62,13 +62,7 @@ fn first<'a>(map: &'a JsonMap, keys: &[&str]) -> &'a str {
     keys.iter().map(|key| text(map, key)).find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-fn add(
-    kind: &str,
-    (provider, name): (&str, &str),
-    tool: &str,
-    plugin: Option<String>,
-    found: &mut Found,
-) {
+fn add(kind: &str, (provider, name): (&str, &str), tool: &str, plugin: Option<String>, found: &mut Found) {
     let kind = if kind.is_empty() {
         ProviderKind::Builtin
     } else {

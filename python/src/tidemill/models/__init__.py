@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: f66ced95baf06f976a681cdb7f2f5ae674f256f153923d6191899ebc53795805
-Rest: 9a4a78da0dc32e347fadf92d2c8c18bb3771bc181d696df0f08f0db3a394ca3f
+Document: b99c6e605e414f212c7194f8c4f37bbe4be3ef66f72cce09365e8a41d8ffb035
+Rest: 1888d49c682d6249de0f6a943824c11a99561aaa8269dd9c45c6cf1ff17c67f5
 """
 
 from __future__ import annotations
@@ -1034,6 +1034,8 @@ class Plugin(TypedDict):
     """Of its files."""
     bytes: int
     """The size of its package."""
+    in_files: NotRequired[bool]
+    """The storage of files has its package, not Redis."""
     signature: str
     permissions: list[str]
     """What it asks to be allowed, in words."""

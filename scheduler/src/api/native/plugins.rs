@@ -1,10 +1,13 @@
 //! `/api/v1/plugins`: Dify plugins that are installed for all workers. A package is sent as the body of a request; it is
 //! read and checked here, and nothing of it runs here. Workers prepare it for themselves.
 
+use std::sync::Arc;
+
 use axum::Json as JsonBody;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
+use tidemill_common::files::{self, FilesError, Packages};
 use tidemill_common::limits::CATALOG_ENTRIES_MAX;
 use tidemill_common::registry::plugins::InstalledPlugin;
 use tidemill_common::registry::public_form;
@@ -55,14 +58,20 @@ pub async fn add(
     let content = bytes.clone();
     let read = tokio::task::spawn_blocking(move || checked(&content, &keys)).await;
     let package = read.map_err(|_| ApiError::invalid_param("reading the package was interrupted"))??;
-    let plugin = package.record(size);
+    let packages = packages(&state)?;
+    let plugin = InstalledPlugin { in_files: packages.is_some(), ..package.record(size) };
     let id = plugin.id();
     let catalog = state.store.catalog().await?;
     if let Some(there) = catalog.find(KIND, &id) {
         return again(&state, there, &plugin).await;
     }
-    check_room(&catalog, &state, size)?;
-    state.store.put_package(&plugin.sha256, &bytes).await?;
+    match &packages {
+        Some(packages) => packages.put(&plugin.sha256, bytes).await.map_err(unstored)?,
+        None => {
+            check_room(&catalog, &state, size)?;
+            state.store.put_package(&plugin.sha256, &bytes).await?;
+        }
+    }
     let fields = plugin.fields();
     let put =
         PutEntry { kind: KIND, id: &id, fields: &fields, expected: Expected::Absent, make_default: false };
@@ -72,7 +81,7 @@ pub async fn add(
         }
         EntryPut::Differs => return Err(differs(&id)),
         EntryPut::Full => {
-            state.store.remove_package(&plugin.sha256).await?;
+            remove_package(&state, &plugin).await?;
             let message = format!("there are {CATALOG_ENTRIES_MAX} plugins, as many as there may be");
             return Err(ApiError::new(StatusCode::CONFLICT, "too_many", message));
         }
@@ -93,10 +102,27 @@ pub async fn remove(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Re
     // First the entry: a package without an entry is only bytes, an entry without a package cannot be prepared.
     state.store.remove_entry(KIND, &id, "").await?;
     if let Some(plugin) = plugin {
-        state.store.remove_package(&plugin.sha256).await?;
+        remove_package(&state, &plugin).await?;
     }
     tracing::info!(plugin = id, "plugin removed for all workers");
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The storage of packages, if they are not in Redis.
+fn packages(state: &ApiState) -> Result<Option<Arc<dyn Packages>>, ApiError> {
+    files::open_packages(&state.config.files).map_err(unstored)
+}
+
+fn unstored(error: FilesError) -> ApiError {
+    let message = format!("the package cannot be stored: {error}");
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "files_unusable", message)
+}
+
+async fn remove_package(state: &ApiState, plugin: &InstalledPlugin) -> Result<(), ApiError> {
+    match packages(state)?.filter(|_| plugin.in_files) {
+        Some(packages) => packages.remove(&plugin.sha256).await.map_err(unstored),
+        None => Ok(state.store.remove_package(&plugin.sha256).await?),
+    }
 }
 
 /// The answer to a package that may be installed already.
@@ -119,13 +145,15 @@ fn differs(id: &str) -> ApiError {
 }
 
 fn check_room(catalog: &Catalog, state: &ApiState, size: u64) -> Result<(), ApiError> {
-    let used: u64 = catalog.plugins.iter().filter_map(InstalledPlugin::of).map(|plugin| plugin.bytes).sum();
+    let installed = catalog.plugins.iter().filter_map(InstalledPlugin::of);
+    let used: u64 = installed.filter(|plugin| !plugin.in_files).map(|plugin| plugin.bytes).sum();
     let most = state.config.plugins.packages_bytes_max;
     if used.saturating_add(size) <= most {
         return Ok(());
     }
     let message = format!(
-        "the packages of all plugins would have more than {most} bytes (plugins.packages_bytes_max): remove some, or raise it"
+        "the packages of all plugins in Redis would have more than {most} bytes (plugins.packages_bytes_max): remove some, raise \
+         it, or set files.url"
     );
     Err(ApiError::new(StatusCode::CONFLICT, "too_many", message))
 }

@@ -8,17 +8,18 @@ use tidemill_common::dsl::SealingKey;
 use tidemill_common::nodes::tool::Declaration;
 use tidemill_common::store::Jobs;
 use tidemill_common::wire::worker::PluginAbility;
+use tokio::sync::watch;
 
 use super::FoundTool;
 use crate::outside::http::Http;
 use crate::outside::tools::{MessageSink, ToolCall, ToolError, ToolName, ToolRuntime};
 
 /// See the module.
-pub(crate) struct PluginHost;
+pub(crate) struct PluginHost(watch::Sender<u64>);
 
 impl PluginHost {
     pub(crate) fn new(_: &Config, _: Arc<dyn Jobs>, _: Arc<Http>, _: Option<SealingKey>) -> Self {
-        Self
+        Self(watch::Sender::new(0))
     }
 
     pub(crate) fn abilities(&self) -> Vec<PluginAbility> {
@@ -33,8 +34,8 @@ impl PluginHost {
         pending::<()>().await;
     }
 
-    pub(crate) async fn changed(&self) {
-        pending::<()>().await;
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
     }
 
     pub(crate) async fn stop(&self) {}

@@ -57,12 +57,13 @@ pub(super) async fn offered(call: &ToolCall<'_>) -> Result<(JsonMap, Offered), T
 /// Collects the file objects of a value.
 fn collect<'v>(value: &'v mut Json, found: &mut Vec<&'v mut JsonMap>) {
     match value {
-        Json::Object(object)
-            if object.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY) =>
-        {
-            found.push(object);
+        Json::Object(object) => {
+            if object.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY) {
+                found.push(object);
+            } else {
+                object.values_mut().for_each(|value| collect(value, found));
+            }
         }
-        Json::Object(object) => object.values_mut().for_each(|value| collect(value, found)),
         Json::Array(items) => items.iter_mut().for_each(|value| collect(value, found)),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
     }

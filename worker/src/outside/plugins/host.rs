@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
+use tidemill_common::files::{Packages, open_packages};
 use tidemill_common::need::Need;
 use tidemill_common::registry::plugins::{self, InstalledPlugin, PluginName};
 use tidemill_common::store::{Catalog, CatalogEntry, Jobs};
@@ -30,6 +31,8 @@ pub(crate) struct PluginHost {
     pub(super) jobs: Arc<dyn Jobs>,
     pub(super) key: Option<SealingKey>,
     pub(super) settings: Settings,
+    /// Where packages are that are not in Redis.
+    pub(super) packages: Option<Arc<dyn Packages>>,
     /// The processes, or the reason why this worker runs no plugins.
     pub(super) processes: Result<Plugins, &'static str>,
     pub(super) retry: Duration,
@@ -90,6 +93,8 @@ impl PluginHost {
             jobs,
             key,
             settings,
+            // A setting that cannot be used was refused before.
+            packages: open_packages(&config.files).unwrap_or_default(),
             processes,
             retry: Duration::from_secs(config.plugins.retry_seconds),
             places: Mutex::default(),
@@ -112,10 +117,9 @@ impl PluginHost {
         self.places().iter().map(ability).collect()
     }
 
-    /// Returns when a plugin has become ready, has failed, or was removed.
-    pub(crate) async fn changed(&self) {
-        // The sender lives as long as this.
-        let _ = self.changes.subscribe().changed().await;
+    /// Changes when a plugin has become ready, has failed, or was removed.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Stops all processes, and waits for their ends.
@@ -164,7 +168,7 @@ impl PluginHost {
                 return Err(lacking(format!("the plugin {id} is being prepared on this worker")));
             }
             let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
-            let is_installed = |listed: &Listed| listed.plugins.iter().any(|known| *known == *plugin);
+            let is_installed = |listed: &Listed| listed.plugins.iter().any(|known| *known == plugin);
             if self.listed(false).await.is_some_and(|listed| !is_installed(&listed)) {
                 return Err(ToolError::unavailable(format!("the plugin {id} has been removed")));
             }

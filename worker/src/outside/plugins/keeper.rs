@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidemill_common::files::FilesError;
 use tidemill_common::registry::plugins::InstalledPlugin;
 use tidemill_plugins::install::{Installed, install};
 use tidemill_plugins::limits::PackageLimits;
@@ -57,10 +58,27 @@ impl PluginHost {
         }
     }
 
-    async fn make(&self, plugin: &InstalledPlugin) -> Result<Installed, String> {
+    /// Reads the package from where the scheduler has stored it.
+    async fn package(&self, plugin: &InstalledPlugin) -> Result<Vec<u8>, String> {
+        const GONE: &str = "its package is not stored any more; remove the plugin and add it again";
+        if plugin.in_files {
+            let packages = self.packages.as_ref();
+            let packages =
+                packages.ok_or("its package is in the storage of files: set files.url here, too")?;
+            let most = PackageLimits::default().packed_bytes_max;
+            let bytes = packages.get(&plugin.sha256, most).await;
+            return bytes.map(|bytes| bytes.to_vec()).map_err(|error| match error {
+                FilesError::Missing(_) => GONE.into(),
+                other => format!("its package cannot be read: {other}"),
+            });
+        }
         let bytes = self.jobs.package(&plugin.sha256).await;
         let bytes = bytes.map_err(|error| format!("its package cannot be read: {error}"))?;
-        let bytes = bytes.ok_or("its package is not stored any more; remove the plugin and add it again")?;
+        bytes.ok_or_else(|| GONE.into())
+    }
+
+    async fn make(&self, plugin: &InstalledPlugin) -> Result<Installed, String> {
+        let bytes = self.package(plugin).await?;
         let reading = move || Package::read(&bytes, &PackageLimits::default(), None);
         let package = tokio::task::spawn_blocking(reading).await;
         let package = package.map_err(|_| "reading its package was interrupted".to_owned())?;

@@ -301,3 +301,96 @@ fn failure(processes: &Plugins, error: tool::ToolError) -> ToolError {
         ProcessError::TooMuch { .. } | ProcessError::TooManyQuestions { .. } => invoke(&error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(kind: Kind, form: package::Form) -> package::Parameter {
+        package::Parameter {
+            name: "p".into(),
+            label: String::new(),
+            kind,
+            form,
+            required: true,
+            default: None,
+            min: None,
+            max: None,
+            options: vec!["a".into()],
+            multiple: false,
+            help: "of use".into(),
+        }
+    }
+
+    #[test]
+    fn parameters_are_declared_as_nodes_and_models_know_them() {
+        for (kind, ty) in [
+            (Kind::Text, ParameterType::String),
+            (Kind::Secret, ParameterType::SecretInput),
+            (Kind::Number, ParameterType::Number),
+            (Kind::Select, ParameterType::Select),
+            (Kind::File, ParameterType::File),
+            (Kind::Files, ParameterType::Files),
+            (Kind::Model, ParameterType::ModelSelector),
+            (Kind::Array, ParameterType::Array),
+            (Kind::Tools, ParameterType::Any),
+        ] {
+            assert_eq!(parameter(&given(kind, package::Form::Llm)).ty, ty, "{kind:?}");
+        }
+        let one = parameter(&given(Kind::Text, package::Form::Form));
+        assert_eq!((one.form, one.required, one.description.as_str()), (Form::Form, true, "of use"));
+        let several = package::Parameter { multiple: true, ..given(Kind::Select, package::Form::Form) };
+        assert_eq!(parameter(&several).ty, ParameterType::Any, "its plugin takes a list");
+    }
+
+    #[test]
+    fn messages_of_a_plugin_are_those_of_a_tool() {
+        let meta = json!({"mime_type": "image/png", "filename": "a.png"});
+        for (said, expected) in [
+            (Said::Text("a".into()), Message::Text("a".into())),
+            (Said::Json(json!([1])), Message::Json(json!([1]))),
+            (Said::Link("l".into()), Message::Link { text: "l".into(), file: None }),
+            (
+                Said::Blob { bytes: vec![1], meta },
+                Message::Blob {
+                    bytes: vec![1],
+                    tool_file_id: None,
+                    mime_type: Some("image/png".into()),
+                    filename: Some("a.png".into()),
+                },
+            ),
+            (
+                Said::Variable { name: "v".into(), value: json!("x"), is_piece: true },
+                Message::Variable { name: "v".into(), value: json!("x"), stream: true },
+            ),
+            (Said::Log(json!({})), Message::Ignored),
+        ] {
+            assert_eq!(message(said), Ok(expected));
+        }
+        assert!(message(Said::Json(json!(1))).unwrap_err().contains("must be an object or a list"));
+    }
+
+    #[test]
+    fn stored_texts_become_what_the_form_of_the_provider_sends() {
+        let field =
+            |name: &str, kind| package::Parameter { name: name.into(), ..given(kind, package::Form::Form) };
+        let provider = ToolProvider {
+            file: String::new(),
+            name: String::new(),
+            label: String::new(),
+            credentials: vec![
+                field("on", Kind::Boolean),
+                field("port", Kind::Number),
+                field("key", Kind::Secret),
+            ],
+            has_oauth: false,
+            tools: Vec::new(),
+        };
+        let mut credentials = JsonMap::new();
+        for (name, text) in [("on", "True"), ("port", "8080"), ("key", "123")] {
+            credentials.insert(name.into(), text.into());
+        }
+        typed(&provider, &mut credentials);
+        assert_eq!(Json::Object(credentials), json!({"on": true, "port": 8080, "key": "123"}));
+    }
+}
