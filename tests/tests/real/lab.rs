@@ -53,15 +53,14 @@ impl Lab {
         };
         let wheels = std::env::var("PLUGINS_WHEELS").unwrap_or_default();
         let python = std::env::var("PLUGINS_PYTHON").ok();
-        let pythons = python.map(|python| format!("[{python:?}]"));
         let mut settings = vec![
             ("scheduler.secret_key", "open sesame, open wide"),
             ("worker.job_lease_ms", "1500"),
             ("plugins.cache", &cache),
             ("plugins.wheels", &wheels),
         ];
-        if let Some(pythons) = &pythons {
-            settings.push(("plugins.python", pythons));
+        if let Some(python) = &python {
+            settings.push(("plugins.python", python));
         }
         settings.extend(more);
         let cluster = Cluster::start(&settings, None).await;
