@@ -26,6 +26,8 @@ pub const VALIDATE: &str = "tidemill:validate";
 pub struct InstalledPlugin {
     pub author: String,
     pub name: String,
+    /// An entry has a `version` of its own, which counts changes.
+    #[serde(rename = "plugin_version")]
     pub version: String,
     /// The SHA-256 of its files, under which its package is stored.
     pub sha256: String,
@@ -317,6 +319,7 @@ mod tests {
     #[test]
     fn a_plugin_is_read_as_it_was_stored() {
         let plugin = plugin("0.0.10", &["find"]);
+        assert!(!plugin.fields().contains_key("version"), "that is the entry's own");
         assert_eq!(InstalledPlugin::of(&stored(&plugin)), Some(plugin));
     }
 

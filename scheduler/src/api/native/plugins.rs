@@ -226,7 +226,11 @@ fn shown(entry: &CatalogEntry, workers: &[LiveWorker]) -> Json {
             None => json!({"worker": worker.name, "state": null, "note": ""}),
         }
     };
-    let mut shown = Json::Object(public_form(KIND, entry));
+    let mut shown = public_form(KIND, entry);
+    if let Some(version) = shown.shift_remove("plugin_version") {
+        shown.insert("version".into(), version);
+    }
+    let mut shown = Json::Object(shown);
     shown["workers"] = workers.iter().map(state).collect();
     shown
 }
