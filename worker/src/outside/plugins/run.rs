@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::config::variable;
@@ -79,7 +80,9 @@ impl PluginHost {
         };
         let failed = |error| failure(processes, error);
         if name.tool == VALIDATE {
-            invocation.validate_credentials().await.map_err(failed)?;
+            while let Some(wait) = pause(invocation.validate_credentials().await).map_err(failed)?.err() {
+                tokio::time::sleep(wait).await;
+            }
             sink(Message::Text("the plugin accepts the credentials".into()));
             return Ok(());
         }
@@ -87,7 +90,12 @@ impl PluginHost {
         // As on Dify, what the tool does not have is not sent to it.
         let has = |name: &str| tool.parameters.iter().any(|parameter| parameter.name == name);
         arguments.retain(|name, _| tool.has_runtime_parameters || has(name));
-        let mut results = invocation.invoke(tool, arguments).await.map_err(failed)?;
+        let mut results = loop {
+            match pause(invocation.invoke(tool, arguments.clone()).await).map_err(failed)? {
+                Ok(results) => break results,
+                Err(wait) => tokio::time::sleep(wait).await,
+            }
+        };
         while let Some(said) = results.next().await.map_err(failed)? {
             sink(message(said).map_err(|reason| ToolError::new(Stage::Message, reason))?);
         }
@@ -270,6 +278,16 @@ fn message(said: Said) -> Result<Message, String> {
         Said::Variable { name, value, is_piece } => Message::Variable { name, value, stream: is_piece },
         Said::Log(_) | Said::RetrieverResources(_) => Message::Ignored,
     })
+}
+
+/// The pause after which an invocation is to be begun again, as the inner error: another one has ended its process, and it is
+/// not started again yet. Nothing of this one has run. A start that fails is an error.
+fn pause<T>(begun: Result<T, tool::ToolError>) -> Result<Result<T, Duration>, tool::ToolError> {
+    match begun {
+        Ok(begun) => Ok(Ok(begun)),
+        Err(tool::ToolError::Process(ProcessError::BackingOff { wait, .. })) => Ok(Err(wait)),
+        Err(error) => Err(error),
+    }
 }
 
 /// The failure of an invocation, as a node reports it.
