@@ -1,9 +1,11 @@
 //! Dify plugins on this worker. [`host`] knows which are installed for all workers and which of them are ready here;
-//! [`keeper`] prepares them in the background; [`run`] finds and calls their tools; [`files`] hands files of a run to a
-//! plugin.
+//! [`keeper`] prepares them in the background; [`run`] finds and calls their tools, with [`credentials`]; [`files`] hands
+//! files of a run to a plugin.
 //!
 //! Plugins run only on Linux, because only there they are confined. Elsewhere this worker has none ([`elsewhere`]).
 
+#[cfg(target_os = "linux")]
+mod credentials;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 #[cfg(target_os = "linux")]

@@ -1,24 +1,21 @@
 //! Finds and calls tools of plugins.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tidemill_common::config::variable;
-use tidemill_common::need::Need;
 use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, ParameterType};
-use tidemill_common::registry::plugins::{VALIDATE, credentials_id, credentials_of, find_credentials};
+use tidemill_common::registry::plugins::VALIDATE;
 use tidemill_common::store::RunOwner;
-use tidemill_common::value::JsonMap;
 use tidemill_plugins::install::Installed;
 use tidemill_plugins::package::{self, Kind, ToolProvider};
 use tidemill_plugins::process::pool::Plugins;
 use tidemill_plugins::process::{NoAnswers, Origin, ProcessError};
 use tidemill_plugins::tool::message::Message as Said;
-use tidemill_plugins::tool::{self, Call, missing, with_defaults};
+use tidemill_plugins::tool::{self, Call};
 
 use super::FoundTool;
+use super::credentials::Chosen;
 use super::files;
 use super::host::PluginHost;
 use crate::outside::tools::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
@@ -61,7 +58,9 @@ impl PluginHost {
             app = call.arguments.get(APP).and_then(Json::as_str);
         }
         let provider = provider_of(&installed, name)?;
-        let Chosen { credentials, mark } = self.credentials(&installed, provider, app).await?;
+        // A check is about the credentials that were stored just now.
+        let newest = name.tool == VALIDATE;
+        let Chosen { credentials, mark } = self.credentials(&installed, provider, app, newest).await?;
         let (mut arguments, offered) = files::offered(&call).await?;
         let origin = Origin {
             run: call.run.to_string(),
@@ -109,72 +108,6 @@ impl PluginHost {
             ToolError::new(Stage::Invoke, message).passing()
         })?;
         Ok(owner.unwrap_or_default())
-    }
-
-    /// The credentials for a provider: those of the app, else those for all.
-    async fn credentials(
-        &self,
-        installed: &Installed,
-        provider: &ToolProvider,
-        app: Option<&str>,
-    ) -> Result<Chosen, ToolError> {
-        let manifest = &installed.package.manifest;
-        let (author, plugin, name) =
-            (manifest.author.as_str(), manifest.name.as_str(), provider.name.as_str());
-        let listed = self.listed(false).await.unwrap_or_default();
-        let entry = find_credentials(&listed.credentials, (author, plugin, name), app);
-        let (values, variables) = match entry {
-            Some(entry) => credentials_of(entry, self.key.as_ref()).map_err(|error| {
-                let need = Need::SecretKey { of: format!("the plugin credentials {}", entry.id) };
-                ToolError::unavailable(error.to_string()).lacking(need)
-            })?,
-            None => (BTreeMap::new(), BTreeMap::new()),
-        };
-        let mut credentials: JsonMap = values.into_iter().map(|(name, text)| (name, text.into())).collect();
-        for (field, name) in variables {
-            let Some(value) = variable(&name) else {
-                let message = format!("the variable {name} for the field {field} is not set on this worker");
-                return Err(ToolError::unavailable(message).lacking(Need::Variable { name }));
-            };
-            credentials.insert(field, value.into());
-        }
-        typed(provider, &mut credentials);
-        let absent: Vec<&str> =
-            missing(&provider.credentials, &credentials).iter().map(|field| field.name.as_str()).collect();
-        if !absent.is_empty() {
-            let id = credentials_id(author, plugin, name, None);
-            return Err(ToolError::unavailable(format!(
-                "the provider {id} needs credentials ({}): `tidemill plugins config {id}`",
-                absent.join(", ")
-            )));
-        }
-        // A process never has the credentials of two entries, nor of two versions of one.
-        let mark = entry.map(|entry| format!("{}#{}", entry.id, entry.version)).unwrap_or_default();
-        Ok(Chosen { credentials: with_defaults(&provider.credentials, credentials), mark })
-    }
-}
-
-/// The credentials of an invocation.
-struct Chosen {
-    credentials: JsonMap,
-    /// Differs between different credentials.
-    mark: String,
-}
-
-/// Stored credentials are texts; numbers and switches are made of them as a form would send them.
-fn typed(provider: &ToolProvider, credentials: &mut JsonMap) {
-    for field in &provider.credentials {
-        let Some(Json::String(text)) = credentials.get(&field.name) else { continue };
-        let value = match field.kind {
-            Kind::Boolean => {
-                Some(Json::Bool(["true", "1", "yes", "on"].contains(&text.to_lowercase().as_str())))
-            }
-            Kind::Number => serde_json::from_str(text).ok().filter(Json::is_number),
-            _ => None,
-        };
-        if let Some(value) = value {
-            credentials.insert(field.name.clone(), value);
-        }
     }
 }
 
@@ -386,29 +319,5 @@ mod tests {
             assert_eq!(message(said), Ok(expected));
         }
         assert!(message(Said::Json(json!(1))).unwrap_err().contains("must be an object or a list"));
-    }
-
-    #[test]
-    fn stored_texts_become_what_the_form_of_the_provider_sends() {
-        let field =
-            |name: &str, kind| package::Parameter { name: name.into(), ..given(kind, package::Form::Form) };
-        let provider = ToolProvider {
-            file: String::new(),
-            name: String::new(),
-            label: String::new(),
-            credentials: vec![
-                field("on", Kind::Boolean),
-                field("port", Kind::Number),
-                field("key", Kind::Secret),
-            ],
-            has_oauth: false,
-            tools: Vec::new(),
-        };
-        let mut credentials = JsonMap::new();
-        for (name, text) in [("on", "True"), ("port", "8080"), ("key", "123")] {
-            credentials.insert(name.into(), text.into());
-        }
-        typed(&provider, &mut credentials);
-        assert_eq!(Json::Object(credentials), json!({"on": true, "port": 8080, "key": "123"}));
     }
 }
