@@ -106,7 +106,7 @@ struct Test {
     /// Only this version of the plugin, if it is installed
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
-    /// A parameter; JSON is read as JSON; may be given several times
+    /// A parameter, as text: the worker converts it to the type that the tool declares; may be given several times
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = super::pairs::pair)]
     params: Vec<(String, String)>,
     /// Longest wait for the answer, in seconds

@@ -12,7 +12,6 @@ use super::Test;
 use crate::client::Client;
 use crate::client::view::has_ended;
 use crate::commands::catalog;
-use crate::commands::pairs::json_or_text;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::json;
@@ -33,7 +32,8 @@ pub(super) struct Trial<'a> {
 
 pub(super) async fn perform(arguments: &Test, console: &mut Console) -> Result<Exit, Error> {
     let client = arguments.common.client()?;
-    let params = arguments.params.iter().map(|(name, text)| (name.clone(), json_or_text(text)));
+    // A worker converts texts to the types that the tool declares, as it does for workflows.
+    let params = arguments.params.iter().map(|(name, text)| (name.clone(), Json::from(text.as_str())));
     let trial = Trial {
         provider: &arguments.provider,
         version: arguments.version.as_deref(),
