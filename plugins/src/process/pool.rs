@@ -159,18 +159,18 @@ impl Plugins {
     /// Stops all processes and waits for their ends.
     pub async fn stop(&self) {
         let runners: Vec<Arc<Runner>> = lock(&self.runners).drain().map(|(_, runner)| runner).collect();
+        let mut stopping = tokio::task::JoinSet::new();
         for runner in runners {
             let processes = {
                 let mut state = lock(&runner.state);
                 state.is_stopped = true;
                 std::mem::take(&mut state.processes)
             };
-            let mut stopping = tokio::task::JoinSet::new();
             for process in processes {
                 stopping.spawn(async move { process.stop().await });
             }
-            while stopping.join_next().await.is_some() {}
         }
+        while stopping.join_next().await.is_some() {}
     }
 
     fn runner(&self, installed: &Installed, owner: &str) -> Arc<Runner> {

@@ -79,7 +79,14 @@ pub async fn add(
         EntryPut::Stored(version) => {
             tracing::info!(plugin = id, sha256 = plugin.sha256, version, "plugin installed for all workers");
         }
-        EntryPut::Differs => return Err(differs(&id)),
+        EntryPut::Differs => {
+            let catalog = state.store.catalog().await?;
+            let is_ours = |known: &InstalledPlugin| known.sha256 == plugin.sha256;
+            if !catalog.plugins.iter().filter_map(InstalledPlugin::of).any(|known| is_ours(&known)) {
+                remove_package(&state, &plugin).await?;
+            }
+            return Err(differs(&id));
+        }
         EntryPut::Full => {
             remove_package(&state, &plugin).await?;
             let message = format!("there are {CATALOG_ENTRIES_MAX} plugins, as many as there may be");
