@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
     use tidemill_common::clock::Timestamp;
-    use tidemill_common::wire::worker::{CallAbility, Missing, ProfileAbility, ServedName};
+    use tidemill_common::wire::worker::{CallAbility, Missing, PluginAbility, ProfileAbility, ServedName};
 
     fn provider(name: &str, usable: bool) -> ProviderAbility {
         ProviderAbility { name: name.into(), serves: Vec::new(), usable }
@@ -272,6 +272,35 @@ mod tests {
             };
             let wanted = Wanted { need, node, is_hosted_here };
             assert_eq!(!able(&[other], "me", "default", &wanted, None).is_empty(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_plugin_counts_where_it_is_ready_and_only_in_its_version() {
+        let plugin = |id: &str, state| PluginAbility { id: id.into(), state, note: String::new() };
+        let about = AboutWorker {
+            plugins: vec![
+                plugin("acme/maps:1.0", PluginState::Ready),
+                plugin("acme/mail:1.0", PluginState::Preparing),
+            ],
+            ..AboutWorker::default()
+        };
+        let version = |id: &str| Need::Plugin { id: id.into() };
+        let tool = |kind: &str, provider: &str| Need::Tool {
+            kind: kind.into(),
+            provider: provider.into(),
+            also: String::new(),
+        };
+        for (need, expected) in [
+            (version("acme/maps:1.0"), true),
+            (version("acme/maps:2.0"), false),
+            (version("acme/mail:1.0"), false),
+            (tool("builtin", "acme/maps/maps"), true),
+            (tool("plugin", "acme/maps"), true),
+            (tool("builtin", "acme/mail/mail"), false),
+            (tool("api", "acme/maps/maps"), false),
+        ] {
+            assert_eq!(can(&about, &need, None), expected, "{need}");
         }
     }
 
