@@ -56,11 +56,11 @@ impl Lab {
         let mut settings = vec![
             ("scheduler.secret_key", "open sesame, open wide"),
             ("worker.job_lease_ms", "1500"),
-            ("plugins.cache", &cache),
-            ("plugins.wheels", &wheels),
+            ("plugins.cache", cache.as_str()),
+            ("plugins.wheels", wheels.as_str()),
         ];
         if let Some(python) = &python {
-            settings.push(("plugins.python", python));
+            settings.push(("plugins.python", python.as_str()));
         }
         settings.extend(more);
         let cluster = Cluster::start(&settings, None).await;
