@@ -6,7 +6,7 @@ COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run test programs unit system faults-tests conformance-both conformance-python conformance-python-llm campaign-short lint plain-words one-build python-env python-tests plugins-test python-lint wheel wheel-test fix check deep deny pure \
-	conformance conformance-cluster conformance-cluster-short campaign-cluster campaign-cluster-short faults failovers campaign clients clients-short recovery pressure sim plan fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
+	conformance conformance-cluster conformance-cluster-short campaign-cluster campaign-cluster-short faults failovers campaign clients clients-short openapi openapi-fuzz recovery pressure sim plan fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,6 +138,7 @@ deep: setup pure fuzz-check deny ## Run the slow checks: the pure crates alone, 
 	$(MAKE) --no-print-directory recovery RECOVERY_KILLS=5
 	$(MAKE) --no-print-directory failovers
 	$(MAKE) --no-print-directory clients
+	$(MAKE) --no-print-directory openapi-fuzz
 	$(MAKE) --no-print-directory conformance-python
 	$(MAKE) --no-print-directory wheel-test
 	$(CARGO) test --workspace --locked --test sandbox -- --ignored
@@ -174,6 +175,14 @@ campaign-cluster: setup ## Run the fault campaign on a Redis Cluster: slots move
 clients: ## Run clients of Dify's service API from PyPI and npm, and a browser, against a fleet: CLIENTS="name …" (tests/README.md)
 	@sh scripts/setup.sh clients
 	$(CARGO) test --quiet --workspace --locked --test clients
+
+openapi: ## Write docs/openapi again, after a change of a description in scheduler/src/api/openapi
+	$(CARGO) test --quiet -p tidemill-scheduler --locked --lib write_the_files_in_docs_openapi -- --ignored
+
+openapi-fuzz: setup ## Send what the OpenAPI documents allow, and what they do not, to a fleet: FUZZ_SECONDS=n (300), FUZZ_SEED=n, FUZZ_ONLY=regular expression of paths
+	@sh scripts/openapi-env.sh >/dev/null
+	$(CARGO) build --quiet --workspace --bins --lib --locked
+	$(CARGO) test --quiet --workspace --locked --test openapi
 
 wheel: setup ## Build a wheel of the Python package with the program `tidemill` inside (release build; target/wheels)
 	@CARGO='$(CARGO)' sh scripts/wheel.sh

@@ -40,6 +40,7 @@ metrics! {
     INBOX describe_gauge "tidemill_inbox_entries" "Entries in an inbox, by shard.";
     JOBS_LOST describe_counter "tidemill_jobs_lost_total" "Jobs that were gone and enqueued again.";
     EVICTED describe_counter "tidemill_runs_evicted_total" "Ended runs removed before their time for want of memory.";
+    OVER_LIMIT describe_counter "tidemill_over_limit_total" "Requests and runs refused above a limit, by limit (requests_per_second, runs_max) and by whose it is (app, key).";
     REDIS_USED describe_gauge "tidemill_redis_used_bytes" "Memory that Redis uses.";
     REDIS_MAX describe_gauge "tidemill_redis_max_bytes" "Memory that Redis may use (maxmemory); 0: no bound.";
     REDIS_REPLICAS describe_gauge "tidemill_redis_replicas" "Replicas of Redis, by state: connected, and awaited by durability replicated.";

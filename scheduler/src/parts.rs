@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use crate::api::ApiState;
 use crate::app::StartError;
 use crate::background::budgets::Meter;
+use crate::background::removals::Removals;
 use crate::background::subruns::SubrunStarter;
 use crate::background::triggers::schedules::Schedules;
 use crate::background::turns::TurnSettler;
@@ -104,6 +105,7 @@ impl Parts {
             ordered: ordered.clone(),
             noticed: state.webhooks.noticed(),
             meter: Arc::new(Meter::new(config.scheduler.spending_series_max)),
+            limiter: state.submitter.limiter.clone(),
             findings: Findings::default(),
             sealing,
             namespace: state.submitter.namespace.clone(),
@@ -173,7 +175,10 @@ pub fn begin_background(
     let calls = SubrunStarter::new(store.clone(), submitter.clone(), ordered);
     tasks.spawn(calls.run(lease.clone(), stopped.clone()));
     tasks.spawn(submitter.budgets.clone().run(lease.clone(), stopped.clone()));
+    tasks.spawn(submitter.limiter.clone().run(lease.clone(), stopped.clone()));
+    tasks.spawn(submitter.limiter.clone().send_changes(stopped.clone()));
     tasks.spawn(uploads::run(submitter.clone(), config.scheduler.upload_days, stopped.clone()));
+    tasks.spawn(Removals::new(store.clone(), submitter.clone()).run(lease.clone(), stopped.clone()));
     tasks.spawn(submitter.webhooks.clone().run(stopped.clone()));
     tasks.spawn(state.webhooks.clone().run(lease.clone(), stopped.clone()));
     let turns = TurnSettler::new(store, workflows, config.clone());

@@ -8,6 +8,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value as Json, json};
 
 use crate::check::{Event, Transcript};
+use crate::described;
 use crate::flow::Flow;
 use crate::sse::Messages;
 use crate::wait::{LONG, until};
@@ -21,6 +22,8 @@ pub struct Client {
     http: reqwest::Client,
     base: String,
     key: Option<String>,
+    /// Its answers are compared with the description of the API.
+    is_described: bool,
 }
 
 /// A complete response.
@@ -40,7 +43,14 @@ impl Client {
         // Only the first call in a process takes effect; it does not matter which one that is.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().tls_certs_only([]).build().expect("a client without TLS");
-        Self { http, base: format!("http://{address}"), key: key.map(Into::into) }
+        Self { http, base: format!("http://{address}"), key: key.map(Into::into), is_described: true }
+    }
+
+    /// A client whose answers are not compared with the description: it talks to something else than the API of a scheduler,
+    /// or to a scheduler whose data a test has broken.
+    #[must_use]
+    pub fn undescribed(self) -> Self {
+        Self { is_described: false, ..self }
     }
 
     /// Makes a client for a scheduler with TLS at `host:port`, whose authority is in this PEM file.
@@ -81,9 +91,16 @@ impl Client {
     /// # Panics
     /// When the scheduler does not answer.
     pub async fn send(&self, request: RequestBuilder) -> HttpResponse {
-        let response = request.timeout(LONG).send().await.expect("the scheduler answers");
+        let (http, request) = request.timeout(LONG).build_split();
+        let request = request.expect("the request can be sent");
+        let (method, path) = (request.method().clone(), request.url().path().to_owned());
+        let response = http.execute(request).await.expect("the scheduler answers");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.expect("the answer is complete");
+        // A compressed body is not read here.
+        if self.is_described && !headers.contains_key("content-encoding") {
+            described::check(method.as_str(), &path, status, kind(&headers), &text);
+        }
         HttpResponse { status, headers, body: serde_json::from_str(&text).unwrap_or_default(), text }
     }
 
@@ -200,15 +217,22 @@ impl Client {
     /// # Panics
     /// When it is refused.
     pub async fn open(&self, request: RequestBuilder) -> Messages {
-        let response = request.send().await.expect("the scheduler answers");
-        let (status, kind) = (response.status(), response.headers().get("content-type").cloned());
+        let (http, request) = request.build_split();
+        let request = request.expect("the request can be sent");
+        let operation = described::operation(request.method().as_str(), request.url().path());
+        let response = http.execute(request).await.expect("the scheduler answers");
+        let (status, headers) = (response.status(), response.headers().clone());
         if status != 200 {
             panic!("the stream is refused: {status} {}", response.text().await.unwrap_or_default());
         }
-        let kind = kind.as_ref().and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind(&headers);
         assert!(kind.starts_with("text/event-stream"), "an event stream is {kind:?}");
-        Messages::of(response)
+        Messages::of(response).described(operation.filter(|_| self.is_described))
     }
+}
+
+fn kind(headers: &HeaderMap) -> &str {
+    headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default()
 }
 
 /// Follows one run over one connection and keeps the received events.

@@ -20,7 +20,7 @@
 //!
 //! In the order of a test: [`flow`] writes the workflow; [`redis`] and [`cluster`] start what it runs on
 //! ([`binaries`] builds the programs, [`process`] is one of them); [`client`] and [`sse`] talk to it; [`wait`] waits
-//! for a condition; [`frames`] reads streams of `/v1` as Dify's clients do, [`messages`] as lists of events; [`check`] checks the result. Long campaigns use [`fleet`] (processes that are started again, each
+//! for a condition; [`described`] compares each answer with the description of the API; [`frames`] reads streams of `/v1` as Dify's clients do, [`messages`] as lists of events; [`check`] checks the result. Long campaigns use [`fleet`] (processes that are started again, each
 //! with a [`proxy`]), [`patient`] (a client that tries again), [`story`] (what happened) and [`checker`]. [`frozen`]
 //! keeps the data of older versions. Nothing here is used outside tests, so errors panic with what was seen.
 #![allow(clippy::print_stderr, reason = "a failed test prints the logs of its processes")]
@@ -32,6 +32,7 @@ pub mod checker;
 pub mod client;
 pub mod cluster;
 pub mod contract;
+pub mod described;
 pub mod file_server;
 pub mod fleet;
 pub mod flow;

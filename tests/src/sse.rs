@@ -8,6 +8,8 @@ use futures_util::{Stream, StreamExt};
 use tidemill_common::limits::VALUE_BYTES_MAX;
 use tidemill_common::sse::{Line, Lines};
 
+use crate::described::Operation;
+
 /// The longest wait for the next message; servers ping every ten seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
@@ -48,6 +50,8 @@ pub struct Messages {
     /// The message whose lines are coming.
     begun: Message,
     ready: VecDeque<Message>,
+    /// The description with which events are compared.
+    operation: Option<&'static Operation>,
 }
 
 impl Messages {
@@ -55,7 +59,14 @@ impl Messages {
     pub fn of(response: reqwest::Response) -> Self {
         let bytes = response.bytes_stream().map(|piece| piece.map(|bytes| bytes.to_vec()));
         let lines = Lines::new(VALUE_BYTES_MAX);
-        Self { bytes: Box::pin(bytes), lines, begun: Message::default(), ready: VecDeque::new() }
+        let (begun, ready) = (Message::default(), VecDeque::new());
+        Self { bytes: Box::pin(bytes), lines, begun, ready, operation: None }
+    }
+
+    /// Compares each event with its description.
+    #[must_use]
+    pub fn described(self, operation: Option<&'static Operation>) -> Self {
+        Self { operation, ..self }
     }
 
     /// Returns the next message; `None` when the stream has ended, also when it broke.
@@ -65,6 +76,9 @@ impl Messages {
     pub async fn next(&mut self) -> Option<Message> {
         loop {
             if let Some(message) = self.ready.pop_front() {
+                if let (Some(operation), Some(data)) = (self.operation, &message.data) {
+                    operation.check_event(data);
+                }
                 return Some(message);
             }
             let piece = tokio::time::timeout(SILENCE_MAX, self.bytes.next()).await;
@@ -94,7 +108,7 @@ mod tests {
     fn fields_are_read_with_and_without_a_space() {
         let bytes = Box::pin(futures_util::stream::empty());
         let (lines, ready) = (Lines::new(VALUE_BYTES_MAX), VecDeque::new());
-        let mut messages = Messages { bytes, lines, begun: Message::default(), ready };
+        let mut messages = Messages { bytes, lines, begun: Message::default(), ready, operation: None };
         messages.take(b"id: 1-0\nevent:x\ndata: {\"a\": 1}\n: ping\n\n");
         let message = messages.ready.pop_front().unwrap();
         assert_eq!(message.id.as_deref(), Some("1-0"));

@@ -1,4 +1,4 @@
-//! API calls for admin keys, the audit log, and webhooks of apps.
+//! API calls for admin keys, the audit log, and limits and webhooks of apps.
 
 use serde_json::Value as Json;
 
@@ -32,6 +32,19 @@ impl Client {
         let query: Vec<String> =
             query.iter().map(|(name, value)| format!("{name}={}", segment(value))).collect();
         self.json(self.get(&format!("/api/v1/audit?{}", query.join("&")))).await
+    }
+
+    /// Sets the limits of an app or a key; `kind` is `apps` or `keys`.
+    pub(crate) async fn set_limits(&self, kind: &str, id: &str, body: &Json) -> Result<Json, ClientError> {
+        let request = self.http.put(format!("{}/api/v1/{kind}/{}/limits", self.base, segment(id)));
+        self.json(request.bearer_auth(&self.key).json(body)).await
+    }
+
+    /// Removes the limits of an app or a key.
+    pub(crate) async fn remove_limits(&self, kind: &str, id: &str) -> Result<(), ClientError> {
+        let request = self.http.delete(format!("{}/api/v1/{kind}/{}/limits", self.base, segment(id)));
+        self.send(request.bearer_auth(&self.key)).await?;
+        Ok(())
     }
 
     /// Sets the webhook of an app. A new secret is in the response, and never shown again.

@@ -2,6 +2,7 @@
 //! reads the events of a run across reconnects, [`view`] has the types of a run.
 
 mod admin;
+mod app_life;
 mod catalog;
 mod error;
 pub(crate) mod follow;

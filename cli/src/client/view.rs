@@ -33,6 +33,7 @@ pub(crate) struct RunView {
     pub(crate) exceptions_count: Option<u64>,
     /// The id of the API key that pays for the run.
     pub(crate) key: Option<String>,
+    pub(crate) labels: std::collections::BTreeMap<String, String>,
     /// Things that the author may not have meant.
     pub(crate) warnings: Vec<WarningView>,
     pub(crate) nodes: Vec<NodeView>,

@@ -1,4 +1,5 @@
-//! `tidemill apps`: publishes workflow files as apps, and lists apps.
+//! `tidemill apps`: publishes workflow files as apps, lists apps, sets their limits, switches them off and on, and removes
+//! them.
 
 use std::path::PathBuf;
 
@@ -6,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
 use super::common::Common;
-use super::webhook;
+use super::{app_life, limits, webhook};
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
@@ -37,8 +38,78 @@ enum Verb {
         #[command(flatten)]
         common: Common,
     },
+    /// Show or set how many requests a second and runs at the same time an app may have
+    Limits {
+        /// Id of the app
+        app: String,
+        #[command(flatten)]
+        change: limits::Change,
+        #[command(flatten)]
+        common: Common,
+    },
     /// List apps
     Ls {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show an app: its version, and whether it accepts runs
+    Show {
+        /// Id of the app
+        app: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Switch an app off: it accepts no new runs; those under way continue
+    Disable {
+        /// Id of the app
+        app: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Switch an app on again
+    Enable {
+        /// Id of the app
+        app: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Make an earlier version of an app the current one
+    Rollback {
+        /// Id of the app
+        app: String,
+        /// The version, as `add` printed it
+        version: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Remove an app with its keys, triggers, conversations, users and uploads
+    Rm {
+        /// Id of the app
+        app: String,
+        /// What becomes of its runs: they continue and are kept, they are stopped and kept, or they are removed. Without
+        /// it, an app with runs under way is not removed
+        #[arg(long, value_parser = ["keep", "stop", "remove"])]
+        runs: Option<String>,
+        /// Wait until all is removed
+        #[arg(long)]
+        wait: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Remove a user of an app with all runs, conversations and uploads
+    RmUser {
+        /// Id of the app
+        app: String,
+        /// The user, as clients name it
+        user: String,
+        /// Wait until all is removed
+        #[arg(long)]
+        wait: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// List the removals of apps and users that are under way
+    Removals {
         #[command(flatten)]
         common: Common,
     },
@@ -69,6 +140,31 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             let apps = common.client()?.apps().await?;
             if common.json { json::whole(&apps, console)? } else { console.text(render_list(&apps))? }
         }
+        Verb::Limits { app, change, common } => {
+            return limits::perform(limits::Whose::App(app), change, common, console).await;
+        }
+        Verb::Show { app, common } => {
+            let app = common.client()?.app(app).await?;
+            if common.json { json::whole(&app, console)? } else { console.text(app_life::render(&app))? }
+        }
+        Verb::Disable { app, common } => app_life::switch(app, "disable", common, console).await?,
+        Verb::Enable { app, common } => app_life::switch(app, "enable", common, console).await?,
+        Verb::Rollback { app, version, common } => {
+            let app = common.client()?.roll_back(app, version).await?;
+            for warning in warnings(&app, &[]) {
+                console.note(format_args!("warning: {warning}"));
+            }
+            if common.json { json::whole(&app, console)? } else { console.text(app_life::render(&app))? }
+        }
+        Verb::Rm { app, runs, wait, common } => {
+            let removal = common.client()?.remove_app(app, runs.as_deref()).await?;
+            app_life::removed(removal, *wait, common, console).await?;
+        }
+        Verb::RmUser { app, user, wait, common } => {
+            let removal = common.client()?.remove_user(app, user).await?;
+            app_life::removed(removal, *wait, common, console).await?;
+        }
+        Verb::Removals { common } => app_life::list(common, console).await?,
         Verb::Webhook { verb } => return webhook::perform(verb, console).await,
     }
     Ok(Exit::Succeeded)
@@ -89,13 +185,15 @@ fn render_added(app: &Json) -> String {
 fn render_list(apps: &Json) -> String {
     let row = |app: &Json| {
         let created = app["created_at"].as_f64().map(text::moment).unwrap_or_default();
-        vec![shown(&app["id"]), shown(&app["name"]), shown(&app["mode"]), shown(&app["version"]), created]
+        let [id, name, mode, version, state] =
+            ["id", "name", "mode", "version", "state"].map(|name| shown(&app[name]));
+        vec![id, name, mode, version, state, created]
     };
     let rows: Vec<_> = apps["data"].as_array().into_iter().flatten().map(row).collect();
-    table::render(&["APP", "NAME", "MODE", "VERSION", "CREATED"], &rows)
+    table::render(&["APP", "NAME", "MODE", "VERSION", "STATE", "CREATED"], &rows)
 }
 
-fn shown(value: &Json) -> String {
+pub(super) fn shown(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
         Json::String(text) => text.clone(),
@@ -120,9 +218,9 @@ mod tests {
 
     #[test]
     fn apps_are_rows_and_a_new_one_shows_its_key() {
-        let app = json!({"id": "a1", "name": "Hello", "mode": "workflow", "version": "v1", "created_at": 0});
+        let app = json!({"id": "a1", "name": "Hello", "mode": "workflow", "version": "v1", "state": "off", "created_at": 0});
         let list = render_list(&json!({"data": [app]}));
-        let expected = "APP  NAME   MODE      VERSION  CREATED\na1   Hello  workflow  v1       1970-01-01 00:00:00 UTC\n";
+        let expected = "APP  NAME   MODE      VERSION  STATE  CREATED\na1   Hello  workflow  v1       off    1970-01-01 00:00:00 UTC\n";
         assert_eq!(list, expected);
         let mut added = app;
         added["key"] = "app-1".into();

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 
 use super::common::Common;
+use super::limits;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
@@ -37,7 +38,16 @@ enum Verb {
         #[command(flatten)]
         common: Common,
     },
-    /// List keys by id, with costs and budgets
+    /// Show or set how many requests a second and runs at the same time a key may have
+    Limits {
+        /// Id of the key, as `keys ls` shows it
+        id: String,
+        #[command(flatten)]
+        change: limits::Change,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// List keys by id, with costs, budgets and limits
     Ls {
         /// Only the keys of the app with this id
         app: Option<String>,
@@ -85,6 +95,9 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
                 }
             };
             if common.json { json::whole(&made, console)? } else { console.text(render_added(&made))? }
+        }
+        Verb::Limits { id, change, common } => {
+            return limits::perform(limits::Whose::Key(id), change, common, console).await;
         }
         Verb::Ls { app, common } => {
             let keys = common.client()?.keys(app.as_deref()).await?;
@@ -186,6 +199,7 @@ fn render(keys: &Json) -> String {
             today["tokens"].to_string(),
             paid(today),
             budget.collect::<Vec<_>>().join(", "),
+            limits::column(&key["limits"]),
             status.join(", "),
         ]
     };
@@ -205,6 +219,7 @@ fn render(keys: &Json) -> String {
         "TOKENS TODAY",
         "PAID TODAY",
         "BUDGET",
+        "LIMITS",
         "STATUS",
     ];
     table::render(&head, &rows)
@@ -223,7 +238,7 @@ mod tests {
             "budget": {"tokens": 30, "price_per_day": "1 EUR", "price": null}, "exceeded": "why"}]});
         let shown = render(&keys);
         let words: Vec<&str> = shown.lines().nth(1).unwrap().split_whitespace().collect();
-        let expected = "ab12 - Greeter a - 1970-01-01 00:00:00 UTC - yes 2 30 0.5000000 EUR 0 - tokens 30, price_per_day 1 EUR \
+        let expected = "ab12 - Greeter a - 1970-01-01 00:00:00 UTC - yes 2 30 0.5000000 EUR 0 - tokens 30, price_per_day 1 EUR - \
             revoked 1970-01-01 00:00:01 UTC, exceeded";
         let mut sorted = [words.join(" "), expected.to_string()].map(|line| {
             let mut parts: Vec<String> = line.split_whitespace().map(|part| part.replace(',', "")).collect();

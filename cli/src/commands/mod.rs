@@ -3,6 +3,7 @@
 
 mod admin_keys;
 mod answer;
+mod app_life;
 mod apps;
 mod audit;
 mod call_check;
@@ -21,6 +22,7 @@ mod fleet;
 mod import;
 mod keys;
 mod knowledge;
+mod limits;
 mod migrate;
 mod mock_llm;
 mod namespace;
@@ -104,7 +106,7 @@ enum Verb {
     Export(export::Arguments),
     /// Continue from a snapshot as a new run; prints its id
     Import(import::Arguments),
-    /// Publish and list apps
+    /// Publish, list, switch off and remove apps
     Apps(apps::Arguments),
     /// Create, list and revoke API keys of apps
     Keys(keys::Arguments),

@@ -26,6 +26,9 @@ pub(super) struct Arguments {
     /// Only runs whose error has this text, in upper or lower case
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
+    /// Only runs with this label; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = super::pairs::pair)]
+    label: Vec<(String, String)>,
     /// Only runs created since: 30m, 12h or 7d ago, or a time such as 2026-01-31T08:00Z
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
@@ -58,6 +61,8 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     let now = chrono::Utc::now().timestamp_millis() as f64 / 1000.0;
     let (since, until) = (arguments.since.as_deref(), arguments.until.as_deref());
     let (since, until) = (since.map(|text| moment(text, now)), until.map(|text| moment(text, now)));
+    let labels: Vec<String> = arguments.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let labels = labels.iter().map(|label| ("label", label.as_str()));
     let filters: Vec<(&str, &str)> = [
         ("status", &arguments.status),
         ("app", &arguments.app),
@@ -68,6 +73,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    .chain(labels)
     .collect();
     let runs = client.runs(&filters, arguments.limit).await?;
     if arguments.json {

@@ -84,6 +84,7 @@ fn head(run: &RunView) -> String {
     let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
     let caller = run.caller.as_ref().map(|by| format!("{} of run {}", by.location(), by.run));
     let inputs = run.inputs.as_ref().filter(|inputs| inputs.as_object().is_some_and(|map| !map.is_empty()));
+    let labels = run.labels.iter().map(|(name, value)| format!("{name}={value}"));
     table::pairs(&[
         ("run", run.id.clone()),
         ("status", run.status.clone()),
@@ -102,6 +103,7 @@ fn head(run: &RunView) -> String {
         ("cost", cost(&run.total_price, &run.currency)),
         ("wasted", wasted(run)),
         ("key", named(&run.key)),
+        ("labels", labels.collect::<Vec<_>>().join(", ")),
         ("exceptions", number(run.exceptions_count.filter(|count| *count > 0))),
         ("inputs", inputs.map(Json::to_string).unwrap_or_default()),
     ])

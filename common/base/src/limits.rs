@@ -387,6 +387,12 @@ pub const KNOWLEDGE_REPLACED_SECONDS: u64 = 120;
 pub const MCP_LINES_WAITING_MAX: usize = 256;
 /// Longest name or id of a dataset or a document, in bytes.
 pub const KNOWLEDGE_NAME_BYTES_MAX: usize = 255;
+/// Largest limit that an app or a key can have, of requests a second or of runs at the same time.
+pub const APP_LIMIT_MAX: u64 = 1_000_000;
+/// Time for which the places of an app are kept after the last change, in seconds: a day.
+pub const PLACES_KEPT_SECONDS: u64 = 24 * 3600;
+/// Longest wait of a submission for the end of its run, in seconds (`scheduler.wait_seconds_max`).
+pub const WAIT_SECONDS_MAX: u64 = 300;
 /// Longest wait of a request of Dify's service API for a search in a dataset or a change of segments, in seconds
 /// (`knowledge.request_seconds_max`): clients give up after about a minute.
 pub const KNOWLEDGE_REQUEST_SECONDS_MAX: u64 = 60;
@@ -412,6 +418,10 @@ pub const PROMPT_BYTES_MAX: usize = 1024 * 1024;
 pub const TOOL_CALLS_MAX: u32 = 3;
 /// Most warnings that a run keeps (`run.warnings_max`), and most of one attempt of a node.
 pub const RUN_WARNINGS_MAX: usize = 100;
+/// Most labels of a run (`labels_max`). Each costs an entry in an index for as long as the run is kept.
+pub const RUN_LABELS_MAX: usize = 16;
+/// Longest name and longest value of a label, in characters (`label_chars_max`): an id with a prefix fits.
+pub const RUN_LABEL_CHARS_MAX: usize = 128;
 /// Longest text of a warning, in characters. A longer one is cut: the run's state keeps it.
 pub const WARNING_CHARS_MAX: usize = 1000;
 /// Largest value that the row of a node shows with `values=true`, in bytes of JSON; of a larger one only the size.

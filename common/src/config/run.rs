@@ -53,6 +53,10 @@ pub struct RunConfig {
     pub children_max: usize,
     /// Most warnings that a run keeps; 0: none.
     pub warnings_max: usize,
+    /// Most labels of a run.
+    pub labels_max: usize,
+    /// Longest name and longest value of a label, in characters.
+    pub label_chars_max: usize,
 }
 
 impl Default for RunConfig {
@@ -79,6 +83,8 @@ impl Default for RunConfig {
             import_bytes_max: limits::IMPORT_BYTES_MAX,
             children_max: limits::CHILDREN_MAX,
             warnings_max: limits::RUN_WARNINGS_MAX,
+            labels_max: limits::RUN_LABELS_MAX,
+            label_chars_max: limits::RUN_LABEL_CHARS_MAX,
         }
     }
 }

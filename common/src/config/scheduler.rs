@@ -107,6 +107,14 @@ pub struct SchedulerConfig {
     /// Most versions of an app that are kept to be pinned; 0: no limit. The current one, the one before it and those of open
     /// runs stay in any case.
     pub app_versions_max: usize,
+    /// Most requests a second of each app, unless other limits are set for it; 0: no limit. Likewise of each API key.
+    pub app_requests_per_second: u64,
+    pub key_requests_per_second: u64,
+    /// Most runs of each app at the same time, unless other limits are set for it; 0: no limit. Likewise of each API key.
+    pub app_runs_max: u64,
+    pub key_runs_max: u64,
+    /// Longest wait of `POST /api/v1/runs?wait=` for the end of the run, in seconds.
+    pub wait_seconds_max: u64,
     /// JSON bodies of responses from this size on are compressed, if the client accepts gzip, in bytes; 0: none is. Event
     /// streams never are.
     pub gzip_bytes_min: usize,
@@ -167,6 +175,11 @@ impl Default for SchedulerConfig {
             remote_files_max: limits::REMOTE_FILES_MAX,
             logs_scanned_max: limits::LOGS_SCANNED_MAX,
             app_versions_max: limits::APP_VERSIONS_MAX,
+            app_requests_per_second: 0,
+            key_requests_per_second: 0,
+            app_runs_max: 0,
+            key_runs_max: 0,
+            wait_seconds_max: limits::WAIT_SECONDS_MAX,
             gzip_bytes_min: limits::GZIP_BYTES_MIN,
         }
     }

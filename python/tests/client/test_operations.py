@@ -29,10 +29,18 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "publish_app": lambda client: client.apps.publish("a:\n", app="a", create=True, strict=True),
     "list_apps": lambda client: client.apps.all(),
     "get_app": lambda client: client.apps.get("a"),
+    "remove_app": lambda client: client.apps.remove("a", runs="stop"),
+    "disable_app": lambda client: client.apps.disable("a"),
+    "enable_app": lambda client: client.apps.enable("a"),
+    "roll_back_app": lambda client: client.apps.roll_back("a", "v"),
+    "remove_user": lambda client: client.apps.remove_user("a", "u"),
+    "list_removals": lambda client: client.apps.removals(),
     "list_versions": lambda client: client.apps.versions("a"),
     "remove_version": lambda client: client.apps.remove_version("a", "v"),
     "add_app_key": lambda client: client.apps.add_key("a"),
     "list_app_keys": lambda client: client.apps.keys("a"),
+    "set_app_limits": lambda client: client.apps.set_limits("a", {"runs_max": 1}),
+    "remove_app_limits": lambda client: client.apps.remove_limits("a"),
     "get_webhook": lambda client: client.apps.webhook("a"),
     "set_webhook": lambda client: client.apps.set_webhook(
         "a", "https://b", events=["ended"], outputs=True, secret="new"
@@ -46,6 +54,8 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "revoke_key": lambda client: client.keys.revoke("k"),
     "set_budget": lambda client: client.keys.set_budget("k", {"tokens": 1, "price": "5.00 EUR"}),
     "remove_budget": lambda client: client.keys.remove_budget("k"),
+    "set_key_limits": lambda client: client.keys.set_limits("k", {"requests_per_second": 1}),
+    "remove_key_limits": lambda client: client.keys.remove_limits("k"),
     "list_admin_keys": lambda client: client.admin_keys.all(),
     "add_admin_key": lambda client: client.admin_keys.add("on call", "operator", expires_in_seconds=60),
     "rotate_admin_key": lambda client: client.admin_keys.rotate("k", overlap_seconds=60),
@@ -88,8 +98,9 @@ CALLS: dict[str, Callable[[Client], Any]] = {
         options={"max_steps": 1, "template_undefined": "strict"},
         config={"tenant_id": "t"},
         call_depth=1,
+        labels={"ticket": "4711"},
     ),
-    "list_runs": lambda client: list(client.runs(status="failed")),
+    "list_runs": lambda client: list(client.runs(status="failed", label="ticket=4711")),
     "import_run": lambda client: client.resume(
         {"tidemill_snapshot": 1, "run_id": "r", "version": "v", "workflow": "w"}
     ),

@@ -47,6 +47,11 @@ def test_keys_are_made_limited_and_revoked(client: Client) -> None:
     (known,) = [known for known in client.keys.all() if known["id"] == key["id"]]
     assert known["budget"] == budget
     client.keys.remove_budget(key["id"])
+    limits = client.keys.set_limits(key["id"], {"runs_max": 3})
+    assert limits == {"requests_per_second": None, "runs_max": 3}
+    (known,) = [known for known in client.keys.all() if known["id"] == key["id"]]
+    assert known["limits"] == {"requests_per_second": None, "runs_max": 3, "runs": 0}
+    client.keys.remove_limits(key["id"])
     client.keys.revoke(key["id"])
     client.keys.revoke(key["id"])
     (known,) = [known for known in client.apps.keys(app) if known["id"] == key["id"]]

@@ -28,6 +28,7 @@ use super::admin::{ADMIN_KEY_BEGINS, AdminCaller, route_of};
 use super::auth::{DATASET_KEY_BEGINS, KEY_BEGINS, sha256_hex};
 use super::error::ApiError;
 use super::metrics::AUDIT_LOST;
+use crate::runs::ids::end_user_uuid;
 
 /// The route that submits runs. Each run has a record of its own, so it is an entry only with `audit_runs`.
 const SUBMIT: &str = "/runs";
@@ -40,6 +41,8 @@ const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The methods that entries name.
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+/// The kind of a user of an app, who is named by the id that Dify's API shows.
+const END_USER: &str = "end_user";
 /// A part of a route before an id, and the kind of thing that the id names.
 const KINDS: [(&str, &str); 17] = [
     ("admin-keys", "admin_key"),
@@ -180,7 +183,13 @@ async fn named(route: &str, request: &mut Request) -> Vec<(String, String)> {
     let params = RawPathParams::from_request_parts(&mut parts, &()).await;
     *request = Request::from_parts(parts, body);
     let Ok(params) = params else { return Vec::new() };
-    params.iter().map(|(name, value)| (kind(route, name).to_string(), harmless(value))).collect()
+    let app = params.iter().find(|(name, _)| *name == "id").map_or("", |(_, id)| id).to_owned();
+    let named = |(name, value): (&str, &str)| match name {
+        // The log outlives a user that is removed, so it has no name of one.
+        "user" => (END_USER.to_string(), end_user_uuid(&app, value).to_string()),
+        _ => (kind(route, name).to_string(), harmless(value)),
+    };
+    params.iter().map(named).collect()
 }
 
 fn kind<'a>(route: &'a str, name: &'a str) -> &'a str {

@@ -73,7 +73,8 @@ pub fn new_dataset_key() -> String {
 /// Passes on requests with the key of an app, and puts the app into the request.
 ///
 /// # Errors
-/// 401 for an unknown key, or one that has expired or is revoked meanwhile; 429 after too many wrong ones; 403 when the key
+/// 401 for an unknown key, or one that has expired or is revoked meanwhile; 429 after too many wrong ones, and above a limit of
+/// requests; 403 when the key
 /// lacks the scope, or its app was removed.
 pub async fn app(
     State(state): State<ApiState>,
@@ -86,6 +87,7 @@ pub async fn app(
         return Err(state.callers.refuse(request.headers(), request.extensions()));
     };
     check_scope(grant, &request)?;
+    state.submitter.limiter.admit(&grant.app, Some(&key.id)).await?;
     let Some(app) = state.store.app(&grant.app).await? else {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "The app no longer exists."));
     };
@@ -96,7 +98,7 @@ pub async fn app(
 /// Passes on requests with a key of datasets. Keys of apps are refused, as on Dify.
 ///
 /// # Errors
-/// 401 for another key, or one that is revoked meanwhile; 429 after too many wrong ones.
+/// 401 for another key, or one that is revoked meanwhile; 429 after too many wrong ones, and above a limit of requests.
 pub async fn datasets(
     State(state): State<ApiState>,
     request: Request,
@@ -106,6 +108,7 @@ pub async fn datasets(
     if key.grant.as_ref().is_none_or(|grant| grant.app != DATASETS) {
         return Err(state.callers.refuse(request.headers(), request.extensions()));
     }
+    state.submitter.limiter.admit(DATASETS, Some(&key.id)).await?;
     pass_on(&state, request, next, key).await
 }
 

@@ -10,6 +10,7 @@ use tidemill_common::store::{Outage, StoreError};
 use tidemill_common::wire::WireError;
 use tidemill_common::workflows::WorkflowError;
 
+use crate::background::limits::OverLimit;
 use crate::features::NO_SPEECH;
 use crate::submit::SubmitError;
 use crate::submit::gate::NoVerdict;
@@ -17,7 +18,7 @@ use crate::submit::inner::InnerError;
 use crate::workflows::GraphError;
 
 /// The fields of an error about a write that may not survive.
-const RUN_ID: &str = "run_id";
+pub(super) const RUN_ID: &str = "run_id";
 const DURABILITY: &str = "durability";
 
 /// A refused or failed request.
@@ -38,6 +39,8 @@ pub enum Cause {
     Busy,
     /// The API key may spend nothing more.
     OverBudget,
+    /// The app accepts no runs.
+    AppClosed,
     /// The body of the request is too large.
     TooLarge,
     /// A defect, or a failure that the client cannot change.
@@ -231,6 +234,15 @@ impl From<SubmitError> for ApiError {
                 let refused = Self::new(StatusCode::PAYMENT_REQUIRED, "budget_exceeded", message);
                 refused.because(Cause::OverBudget)
             }
+            SubmitError::OverLimit(_) => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", message).because(Cause::Busy)
+            }
+            SubmitError::AppOff(_) => {
+                Self::new(StatusCode::CONFLICT, "app_off", message).because(Cause::AppClosed)
+            }
+            SubmitError::AppRemoved(_) => {
+                Self::new(StatusCode::CONFLICT, "app_removing", message).because(Cause::AppClosed)
+            }
             SubmitError::Store(error) => error.into(),
             SubmitError::Inputs { invalid_param: false, .. } => Self::internal(&error),
             SubmitError::Inputs { invalid_param: true, .. }
@@ -264,6 +276,13 @@ impl From<SubmitError> for ApiError {
                 Self::unavailable(message)
             }
         }
+    }
+}
+
+impl From<OverLimit> for ApiError {
+    /// Too many requests within a second. Dify's code for a limit of a rate.
+    fn from(over: OverLimit) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", over.to_string())
     }
 }
 

@@ -13,18 +13,27 @@ const CHARS: usize = 32;
 
 /// The response that shows `shown`, or 304 when the client has it.
 pub(crate) fn tagged(asked: &HeaderMap, shown: Json) -> Response {
-    let hash = sha256_hex(shown.to_string());
-    // Weak, because the bytes differ when the body is compressed.
-    let tag = format!("W/\"{}\"", &hash[..CHARS]);
-    let mut response = if is_known(asked, &tag) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        JsonBody(shown).into_response()
-    };
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
+    let tag = tag_of(&shown.to_string());
+    // Without `no-cache` a browser may show an old body without a request.
+    answer(asked, &tag, "private, no-cache", || JsonBody(shown).into_response())
+}
+
+/// The tag of a text. Weak, because the bytes differ when the body is compressed.
+pub(super) fn tag_of(text: &str) -> String {
+    format!("W/\"{}\"", &sha256_hex(text)[..CHARS])
+}
+
+/// The response that `show` makes, or 304 when the client has it, with the tag and this `Cache-Control`.
+pub(super) fn answer(
+    asked: &HeaderMap,
+    tag: &str,
+    kept: &'static str,
+    show: impl FnOnce() -> Response,
+) -> Response {
+    let mut response = if is_known(asked, tag) { StatusCode::NOT_MODIFIED.into_response() } else { show() };
+    if let Ok(tag) = HeaderValue::from_str(tag) {
         response.headers_mut().insert(header::ETAG, tag);
-        // Without it a browser may show an old body without a request.
-        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(kept));
     }
     response
 }

@@ -11,6 +11,7 @@ pub mod auth;
 pub mod callers;
 pub mod dify;
 mod durability;
+mod ends;
 pub mod error;
 mod etag;
 pub mod events;
@@ -23,6 +24,7 @@ mod key_used;
 pub mod key_watch;
 pub mod metrics;
 pub mod native;
+pub mod openapi;
 mod outer;
 pub mod position;
 pub mod request;
@@ -147,6 +149,7 @@ pub fn router(state: ApiState) -> Router {
     router
         .nest("/api/v1", native)
         .nest("/v1", dify)
+        .merge(openapi::routes())
         .route("/v1", get(dify::index::index))
         .route("/v1/", get(dify::index::index))
         .route(&hooks::path("{id}"), any(hooks::receive))
@@ -171,7 +174,12 @@ fn native_routes() -> Router<ApiState> {
         .route("/admin-keys/{id}/rotate", post(native::rotate::rotate_admin))
         .route("/audit", get(native::audit::list))
         .route("/apps", post(native::apps::register).get(native::apps::list))
-        .route("/apps/{id}", get(native::apps::show))
+        .route("/apps/{id}", get(native::apps::show).delete(native::removals::app))
+        .route("/apps/{id}/disable", post(native::app_state::disable))
+        .route("/apps/{id}/enable", post(native::app_state::enable))
+        .route("/apps/{id}/limits", put(native::limits::set_for_app).delete(native::limits::drop_for_app))
+        .route("/apps/{id}/rollback", post(native::app_state::rollback))
+        .route("/apps/{id}/users/{user}", delete(native::removals::user))
         .route("/apps/{id}/versions", get(native::versions::list))
         .route("/apps/{id}/versions/{version}", delete(native::versions::remove))
         .route(
@@ -200,6 +208,7 @@ fn native_routes() -> Router<ApiState> {
         .route("/keys/{id}", delete(native::keys::revoke))
         .route("/keys/{id}/rotate", post(native::rotate::rotate))
         .route("/keys/{id}/budget", put(native::keys::set_budget).delete(native::keys::drop_budget))
+        .route("/keys/{id}/limits", put(native::limits::set_for_key).delete(native::limits::drop_for_key))
         .route("/workers", get(native::fleet::workers))
         .route("/queues", get(native::fleet::queues))
         .route("/shards", get(native::shards::list).post(native::shards::raise))
@@ -220,6 +229,7 @@ fn native_routes() -> Router<ApiState> {
         .route("/plugins/{id}", get(native::plugins::show).delete(native::plugins::remove))
         .route("/plugin-credentials", native::catalog::all(CatalogKind::PluginCredentials))
         .route("/plugin-credentials/{id}", native::catalog::one(CatalogKind::PluginCredentials))
+        .route("/removals", get(native::removals::list))
         .route("/runs", post(native::submit::submit).get(native::run_list::list))
         .route("/runs/import", post(native::snapshot::import))
         .route("/runs/{id}", get(native::runs::show))

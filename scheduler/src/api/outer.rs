@@ -16,6 +16,8 @@ use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
+use super::openapi;
+
 /// The content type of a body that is compressed.
 const JSON: &[u8] = b"application/json";
 
@@ -37,7 +39,8 @@ impl Outers {
     fn of(&self, path: &str) -> Option<&Outer> {
         let is_below =
             |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        if is_below("/v1") || is_below("/files") {
+        // The description is for pages of any origin, like `/v1`.
+        if is_below("/v1") || is_below("/files") || path == openapi::PATH {
             return Some(&self.dify);
         }
         is_below("/api/v1").then_some(&self.native)

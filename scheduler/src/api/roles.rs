@@ -52,13 +52,18 @@ const ADMIN: Role = Role::Admin;
 /// for `read-only`. A snapshot has a run's secrets, sealed, and a workflow of one's own could show what a seal contains: snapshots
 /// and texts with seals are for `admin` alone.
 #[rustfmt::skip]
-const NEEDS: [(&str, &[(Method, Role)]); 56] = [
+const NEEDS: [(&str, &[(Method, Role)]); 63] = [
     ("/admin-keys", &[(Method::GET, OPERATOR), (Method::POST, ADMIN)]),
     ("/admin-keys/{id}", &[(Method::DELETE, ADMIN)]),
     ("/admin-keys/{id}/rotate", &[(Method::POST, ADMIN)]),
     ("/apps", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),
-    ("/apps/{id}", &[(Method::GET, READ_ONLY)]),
+    ("/apps/{id}", &[(Method::GET, READ_ONLY), (Method::DELETE, ADMIN)]),
+    ("/apps/{id}/disable", &[(Method::POST, ADMIN)]),
+    ("/apps/{id}/enable", &[(Method::POST, ADMIN)]),
     ("/apps/{id}/keys", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),
+    ("/apps/{id}/limits", &[(Method::PUT, ADMIN), (Method::DELETE, ADMIN)]),
+    ("/apps/{id}/rollback", &[(Method::POST, ADMIN)]),
+    ("/apps/{id}/users/{user}", &[(Method::DELETE, ADMIN)]),
     ("/apps/{id}/versions", &[(Method::GET, READ_ONLY)]),
     ("/apps/{id}/versions/{version}", &[(Method::DELETE, ADMIN)]),
     ("/apps/{id}/webhook", &[(Method::GET, OPERATOR), (Method::PUT, ADMIN), (Method::DELETE, ADMIN)]),
@@ -77,6 +82,7 @@ const NEEDS: [(&str, &[(Method, Role)]); 56] = [
     ("/keys", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),
     ("/keys/{id}", &[(Method::DELETE, ADMIN)]),
     ("/keys/{id}/budget", &[(Method::PUT, ADMIN), (Method::DELETE, ADMIN)]),
+    ("/keys/{id}/limits", &[(Method::PUT, ADMIN), (Method::DELETE, ADMIN)]),
     ("/keys/{id}/rotate", &[(Method::POST, ADMIN)]),
     ("/knowledge", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),
     ("/knowledge/{id}", &[(Method::GET, READ_ONLY), (Method::DELETE, ADMIN)]),
@@ -93,6 +99,7 @@ const NEEDS: [(&str, &[(Method, Role)]); 56] = [
     ("/providers", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),
     ("/providers/{id}", &[(Method::GET, READ_ONLY), (Method::PUT, ADMIN), (Method::DELETE, ADMIN)]),
     ("/queues", &[(Method::GET, READ_ONLY)]),
+    ("/removals", &[(Method::GET, READ_ONLY)]),
     ("/runs", &[(Method::GET, READ_ONLY), (Method::POST, OPERATOR)]),
     ("/runs/import", &[(Method::POST, ADMIN)]),
     ("/runs/{id}", &[(Method::GET, READ_ONLY)]),

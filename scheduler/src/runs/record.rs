@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::{Caller, RunStatus};
-use tidemill_common::store::REMOVED_FIELD;
+use tidemill_common::store::{LABELS_FIELD, Labels, REMOVED_FIELD, labels_in};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::{self, WireError};
 
@@ -54,6 +54,8 @@ pub struct RunRecord {
     pub price: Option<(String, String)>,
     /// The id of the API key that pays.
     pub key: Option<String>,
+    /// What the client gave at submission to find the run again.
+    pub labels: Labels,
     /// What answered in place of the app's workflow.
     pub(crate) answered_by: Option<AnsweredBy>,
     /// What the run does for Tidemill itself; `None` for runs of workflows that people wrote.
@@ -120,6 +122,7 @@ impl RunRecord {
             steps: number("steps"),
             tokens: number("tokens"),
             key: text("key"),
+            labels: labels_in(fields.get(LABELS_FIELD).map(String::as_str)),
             answered_by: fields.get(ANSWERED_BY).and_then(|name| AnsweredBy::read(name)),
             inner: text(crate::submit::inner::FIELD),
             price: text("price").zip(text("currency")),

@@ -39,6 +39,9 @@ impl Scan {
     /// Looks at the runs that the query wants, and reads these fields of each. It ends after `most` runs of apps.
     pub(crate) fn new(query: ListRuns, names: &[&'static str], most: usize) -> Self {
         let mut names = names.to_vec();
+        if query.label.is_some() && query.status.is_some() && !names.contains(&STATUS) {
+            names.push(STATUS);
+        }
         for needed in NEEDED {
             if !names.contains(&needed) {
                 names.push(needed);
@@ -89,7 +92,7 @@ impl Scan {
         if self.is_over || !self.budget.is_left() {
             return Ok(None);
         }
-        if let Some(app) = &self.app
+        if let Some(app) = self.app.as_ref().filter(|_| self.query.label.is_none())
             && !std::mem::replace(&mut self.is_begun, true)
             && store.lists_runs_by_app(app, self.query.status).await?
         {
@@ -120,8 +123,9 @@ impl Scan {
         let found: Vec<(RunId, Fields)> = fresh.into_iter().zip(fields).collect();
         let budget = &mut self.budget;
         let looked_at = found.into_iter().take_while(|(_, fields)| budget.takes(fields));
-        // The list of an app has runs of every status.
-        let status = self.query.status.filter(|_| self.is_by_app).map(RunStatus::name);
+        // The list of an app has runs of every status, and so has that of a label.
+        let is_of_every_status = self.is_by_app || self.query.label.is_some();
+        let status = self.query.status.filter(|_| is_of_every_status).map(RunStatus::name);
         let is_wanted =
             |fields: &Fields| status.is_none_or(|status| fields.get(STATUS).is_some_and(|it| it == status));
         Ok(Some(looked_at.filter(|(_, fields)| is_wanted(fields)).collect()))
@@ -129,7 +133,7 @@ impl Scan {
 }
 
 impl Scan {
-    /// Takes runs off the list of the app that no longer exist; returns their number. The sweep of an earlier version, or of a
+    /// Takes runs off the list of the app or the label that no longer exist; returns their number. The sweep of an earlier version, or of a
     /// run whose keys had expired, leaves them there.
     async fn take_off(
         &self,
@@ -137,10 +141,12 @@ impl Scan {
         runs: &[RunId],
         fields: &[Fields],
     ) -> Result<usize, StoreError> {
-        let Some(app) = self.query.app.as_ref() else { return Ok(0) };
+        if self.query.app.is_none() && self.query.label.is_none() {
+            return Ok(0);
+        }
         let gone = runs.iter().zip(fields).filter(|(_, fields)| fields.is_empty());
         let gone: Vec<RunId> = gone.map(|(run, _)| *run).collect();
-        store.runs_gone(app, &gone).await?;
+        store.runs_gone(&self.query, &gone).await?;
         Ok(gone.len())
     }
 

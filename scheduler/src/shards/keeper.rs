@@ -15,6 +15,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use crate::background::budgets::Meter;
+use crate::background::limits::Limiter;
 use crate::metrics as names;
 use crate::namespace::Namespace;
 use crate::sealing::Sealing;
@@ -46,6 +47,8 @@ pub struct ShardKeeper {
     /// The leases, renewed by a separate thread.
     pub lease: Arc<Lease>,
     pub meter: Arc<Meter>,
+    /// Follows the places of runs.
+    pub limiter: Arc<Limiter>,
     /// Notified when a commit has stored orders for sub-workflow runs.
     pub ordered: Arc<Notify>,
     /// Notified when a commit has ordered a notice for a webhook.
@@ -191,6 +194,7 @@ impl ShardKeeper {
             ordered: self.ordered.clone(),
             noticed: self.noticed.clone(),
             meter: self.meter.clone(),
+            limiter: self.limiter.clone(),
             namespace: self.namespace.clone(),
             retention: Retention {
                 age: Duration::from_secs(self.config.retention_seconds),

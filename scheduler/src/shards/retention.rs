@@ -23,6 +23,8 @@ const PIECE: usize = 50;
 const BLOBS_PIECE: usize = 200;
 /// The most removed runs whose files one look removes.
 const FILES_PIECE: usize = 50;
+/// Labels whose lists of runs one look tidies.
+const LABELS_PIECE: usize = 5;
 /// Files of one run that are removed in one piece.
 const FILES_OF_RUN: usize = 100;
 /// The longest time that a look spends on files: other background work waits for it, and the file store may be slow.
@@ -104,6 +106,7 @@ impl Retention {
         let early = store.settle_early_files(shard, early, FILES_PIECE).await?;
         let left = store.files_left(shard, FILES_PIECE).await?;
         let removed = remove_files(store, files, &left).await?;
+        store.tidy_labels(shard, LABELS_PIECE).await?;
         let are_files_left = left.len() >= FILES_PIECE && removed > 0;
         let is_more = aged >= PIECE || evicted >= PIECE || timed >= BLOBS_PIECE;
         let is_more = is_more || early >= FILES_PIECE || are_files_left;

@@ -3,8 +3,9 @@
 use tidemill_common::config::nearest;
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::RunId;
-use tidemill_common::store::{StoreError, Unconfirmed};
+use tidemill_common::store::{AppState, StoreError, Unconfirmed};
 
+use crate::background::limits::OverLimit;
 use crate::workflows::GraphError;
 
 /// Longest `user`, in characters. Dify keeps it in a column of this width.
@@ -90,9 +91,18 @@ pub enum SubmitError {
     /// A value is too large.
     #[error("{name} has {size} bytes as JSON, more than run.value_bytes_max ({max} bytes)")]
     ValueTooLarge { name: String, size: usize, max: usize },
+    /// The app was switched off.
+    #[error("the app {0} is off and accepts no new runs; `tidemill apps enable {0}` switches it on")]
+    AppOff(String),
+    /// The app is being removed.
+    #[error("the app {0} is being removed and accepts no new runs")]
+    AppRemoved(String),
     /// The API key that pays for the run has spent its budget.
     #[error("{class}: {0}", class = EngineErrorType::BudgetExceeded)]
     OverBudget(String),
+    /// The app or the API key has as many runs as it may have.
+    #[error("{0}")]
+    OverLimit(OverLimit),
     /// The idempotency key was used by another request.
     #[error("this Idempotency-Key was used before, with another request")]
     KeyTaken,
@@ -123,9 +133,21 @@ pub enum SubmitError {
 }
 
 impl SubmitError {
+    /// The error for an app in this state; `None` if it accepts runs.
+    pub(crate) fn of_state(app: &str, state: AppState) -> Option<Self> {
+        match state {
+            AppState::On => None,
+            AppState::Off => Some(Self::AppOff(app.to_owned())),
+            AppState::Removing => Some(Self::AppRemoved(app.to_owned())),
+        }
+    }
+
     /// True when the same submission may succeed in a moment.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Busy | Self::QueueFull | Self::OverBudget(_) | Self::BlobGone)
+        matches!(
+            self,
+            Self::Busy | Self::QueueFull | Self::OverBudget(_) | Self::OverLimit(_) | Self::BlobGone
+        )
     }
 }
 

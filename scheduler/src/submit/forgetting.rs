@@ -1,7 +1,9 @@
 //! Removes what runs of a removed conversation leave: the runs themselves, the inner runs beside them with their questions
 //! and answers, and the uses of annotations that answered them.
 
-use tidemill_common::ids::RunId;
+use std::collections::BTreeMap;
+
+use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::store::{ConversationRef, StoreError};
 
 use super::Submitter;
@@ -19,10 +21,33 @@ impl Submitter {
         of: &ConversationRef,
         runs: &[RunId],
     ) -> Result<(), StoreError> {
-        let records = self.store.app_records();
-        records.forget_runs(of, runs).await?;
-        records.forget_inner_runs(of.shard, &beside_all(runs)).await?;
-        self.store.annotations().forget_hits(&of.app, runs).await
+        self.store.app_records().forget_runs(of, runs).await?;
+        self.forget_beside(&of.app, runs).await
+    }
+
+    /// Hides runs, also those of other conversations or none, with all that belongs to them. As
+    /// [`Self::forget_messages`].
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(crate) async fn forget_runs(&self, app: &str, runs: &[RunId]) -> Result<(), StoreError> {
+        self.store.removals().discard_runs(runs).await?;
+        self.forget_beside(app, runs).await
+    }
+
+    /// Removes what was made beside messages of an app.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(crate) async fn forget_beside(&self, app: &str, runs: &[RunId]) -> Result<(), StoreError> {
+        let mut by_shard: BTreeMap<ShardId, Vec<RunId>> = BTreeMap::new();
+        for run in runs {
+            by_shard.entry(run.shard()).or_default().push(*run);
+        }
+        for (shard, runs) in by_shard {
+            self.store.app_records().forget_inner_runs(shard, &beside_all(&runs)).await?;
+        }
+        self.store.annotations().forget_hits(app, runs).await
     }
 }
 
@@ -39,8 +64,6 @@ fn beside_all(runs: &[RunId]) -> Vec<RunId> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-
-    use tidemill_common::ids::ShardId;
 
     use super::*;
 

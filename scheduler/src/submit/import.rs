@@ -1,14 +1,17 @@
 //! Creates a run from a snapshot. It continues where the exported run was.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tidemill_common::clock::Timestamp;
 use tidemill_common::dsl;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, FramePath, NodeId, RunId, ShardId};
+use tidemill_common::machine::Fact;
+use tidemill_common::machine::state::invariants;
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
-use tidemill_common::store::{NewRun, RunOwner, StoreError, Written};
+use tidemill_common::store::{LABELS_FIELD, NewRun, RunOwner, StoreError, Written};
 use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire;
 use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
@@ -77,20 +80,30 @@ impl Submitter {
         if let (Some(_), Some(app), None) = (retry, head.app.as_deref(), &snapshot.head.caller) {
             head.webhook = self.webhooks.events_of(app).await?;
         }
+        if let Some(id) = head.app.as_deref()
+            && let Some(app) = self.store.app(id).await?
+            && let Some(closed) = SubmitError::of_state(id, app.state)
+        {
+            return Err(closed);
+        }
+        let start = snapshot.fact(&head, &kept, retry.map(|retry| &retry.from));
+        if retry.is_none() {
+            check_state(run, &workflow.graph, &start)?;
+        }
         // A retry does not create its conversation again if that was removed since.
         self.talk_on(&workflow.graph, run, &head, retry.is_some()).await?;
         let mut fields = wire::state::head_fields(&head, &workflow.graph);
         fields.extend(retry.map(|retry| ("retry_of", retry.of.to_string())));
         fields.extend(match retry {
-            Some(retry) => self.handed_to(retry.of).await?,
-            None => RunOwner::handed_field(&handed(&snapshot, &workflow.graph)),
+            Some(retry) => self.kept_fields(retry.of).await?,
+            None => RunOwner::handed_field(&handed(&snapshot, &workflow.graph)).into_iter().collect(),
         });
         let new = NewRun {
             id: run,
             graph: (workflow.graph.hash.to_string(), workflow.document.clone()),
             fields,
             kind: wire::fact::kind::IMPORT,
-            start: snapshot.fact(&head, &kept, retry.map(|retry| &retry.from)),
+            start,
             queues: workflow.graph.queues(),
             blobs,
             created_at,
@@ -99,18 +112,21 @@ impl Submitter {
             has_files: false,
             takes_messages: None,
         };
-        let is_new = is_new(self.store.create_run(&new).await?)?;
+        let is_new = is_new(self.store.create_run(&new).await?, head.app.as_deref())?;
+        // The operator's decision: no limit refuses it.
+        self.limiter.hold(run, &head);
         tracing::info!(%run, from = snapshot.run_id, is_retry = retry.is_some(), "run imported");
         self.confirm(Written::Run(run), level).await?;
         let (status, conversation_id) = (RunStatus::Scheduled, head.conversation_id);
         Ok(Submitted { run, is_new, status, workflow, conversation_id, warnings: Vec::new() })
     }
 
-    /// The field with the runs whose files the operator has handed to this run.
-    async fn handed_to(&self, run: RunId) -> Result<Option<(&'static str, String)>, StoreError> {
-        let found = self.store.app_records().fields_of_runs(&[run], &[RunOwner::HANDED]).await?;
-        let field = found.into_iter().next().and_then(|mut fields| fields.remove(RunOwner::HANDED));
-        Ok(field.map(|runs| (RunOwner::HANDED, runs)))
+    /// The fields of a run that a retry has, too: the runs whose files the operator has handed to it, and its labels.
+    async fn kept_fields(&self, run: RunId) -> Result<Vec<(&'static str, String)>, StoreError> {
+        let names = [RunOwner::HANDED, LABELS_FIELD];
+        let found = self.store.app_records().fields_of_runs(&[run], &names).await?;
+        let Some(mut fields) = found.into_iter().next() else { return Ok(Vec::new()) };
+        Ok(names.into_iter().filter_map(|name| Some((name, fields.remove(name)?))).collect())
     }
 
     /// Stores the values of the snapshot that the run reads, and its other blobs. Returns the variables with their
@@ -148,6 +164,23 @@ fn check_version(snapshot: &Snapshot) -> Result<(), SubmitError> {
     }
     let message = "the workflow in the snapshot is not the version that the run was exported with";
     Err(SubmitError::Snapshot(message.into()))
+}
+
+/// Refuses a state that the owner of the shard could not read or continue: the run would fail there at once.
+fn check_state(run: RunId, graph: &Arc<Graph>, start: &str) -> Result<(), SubmitError> {
+    let fact = wire::snapshot::parse_fact(run, graph, start);
+    let fact = fact.map_err(|error| SubmitError::Snapshot(error.to_string()))?;
+    let Fact::Import(state) = &fact else { return Ok(()) };
+    if state.status == RunStatus::Scheduled {
+        return Ok(());
+    }
+    match invariants::broken(state).as_slice() {
+        [] => Ok(()),
+        broken => {
+            let message = format!("the state in the snapshot contradicts itself ({})", broken.join(", "));
+            Err(SubmitError::Snapshot(message))
+        }
+    }
 }
 
 /// The runs whose files the operator hands to the new run with a snapshot: the exported run, and those that were named when it

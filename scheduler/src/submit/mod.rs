@@ -40,8 +40,12 @@ use tidemill_common::dsl::moderation::OutputRules;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
-use tidemill_common::store::{Created, Meta, NewRun, Reserved, RunOwner, Runs, StoreError, scheduled_run};
+use tidemill_common::store::{
+    AppState, ConversationRef, Created, LABELS_FIELD, Labels, Meta, NewRun, Reserved, RunOwner, Runs,
+    StoreError, scheduled_run,
+};
 use tidemill_common::wire;
+use tidemill_common::wire::conversation::conversation_copies;
 
 use self::clock::StoreClock;
 use self::end_users::EndUsers;
@@ -52,6 +56,7 @@ use self::prepare::Prepared;
 use self::remote_files::RemoteFiles;
 use self::uploads::UploadPlace;
 use crate::background::budgets::Budgets;
+use crate::background::limits::{Limiter, TakenPlace};
 use crate::background::turns::{SettleError, TurnSettler};
 use crate::background::webhooks::KnownWebhooks;
 use crate::namespace::Namespace;
@@ -76,6 +81,8 @@ pub struct Submitter {
     turns: TurnSettler,
     /// Knows which API keys have spent their budget.
     pub budgets: Budgets,
+    /// Knows the limits of apps and keys.
+    pub limiter: Arc<Limiter>,
     /// Knows which apps have a webhook.
     pub(crate) webhooks: KnownWebhooks,
     /// Asks what the remote files of requests and answers are.
@@ -92,6 +99,7 @@ impl Submitter {
     pub fn new(store: Arc<dyn Runs>, config: Arc<Config>, workflows: Arc<Workflows>) -> Self {
         let turns = TurnSettler::new(store.clone(), workflows.clone(), config.clone());
         let budgets = Budgets::new(store.clone());
+        let limiter = Arc::new(Limiter::new(store.clone(), &config.scheduler));
         let webhooks = KnownWebhooks::new(store.clone());
         let (remote_files, clock) = (RemoteFiles::new(&config), StoreClock::default());
         let (uploads, gate) = (UploadPlace::new(&config.files), Gate::default());
@@ -99,6 +107,7 @@ impl Submitter {
         let end_users = Arc::new(EndUsers::new(store.clone(), &config));
         Self {
             budgets,
+            limiter,
             webhooks,
             store,
             config,
@@ -142,6 +151,41 @@ impl Submitter {
                 return Ok(Submitted { run, is_new: false, status, workflow, conversation_id, warnings });
             }
         };
+        if let WorkflowSource::App(app) = &submission.workflow
+            && let Some(closed) = SubmitError::of_state(&app.id, app.state)
+        {
+            return Err(closed);
+        }
+        let place = self.place_for(&submission, run).await?;
+        prepared.place = place.clone();
+        let submitted = Box::pin(self.create_in_place(submission, prepared, run)).await;
+        if let (Some(place), Err(error)) = (place, &submitted) {
+            self.limiter.not_used(place, error).await;
+        }
+        submitted
+    }
+
+    /// Takes the place of a run of an app with limits. A sub-workflow run is a part of its caller.
+    async fn place_for(
+        &self,
+        submission: &Submission,
+        run: RunId,
+    ) -> Result<Option<TakenPlace>, SubmitError> {
+        match &submission.workflow {
+            WorkflowSource::App(app) if submission.called.is_none() => {
+                self.limiter.take(&app.id, submission.key.as_deref(), run).await
+            }
+            WorkflowSource::App(_) | WorkflowSource::Text(_) | WorkflowSource::BuiltIn(_) => Ok(None),
+        }
+    }
+
+    /// Creates a run that has its place.
+    async fn create_in_place(
+        &self,
+        mut submission: Submission,
+        mut prepared: Prepared,
+        run: RunId,
+    ) -> Result<Submitted, SubmitError> {
         self.pass_gate(&mut submission, &mut prepared).await?;
         self.reply_from_annotation(&submission, &mut prepared).await?;
         self.create(submission, prepared, run).await
@@ -200,6 +244,7 @@ impl Submitter {
         mut prepared: Prepared,
         run: RunId,
     ) -> Result<Submitted, SubmitError> {
+        let place = prepared.place.take();
         let hit = prepared.annotation.take().map(|it| it.hit(run, &submission));
         let (workflow, warnings) = (prepared.run_workflow().clone(), prepared.warnings.clone());
         let answered_by = prepared.preset.as_ref().map(|preset| preset.field());
@@ -220,6 +265,7 @@ impl Submitter {
                 .chain(RunOwner::handed_field(&handed))
                 .chain(answered_by)
                 .chain(published(&submission.workflow, graph))
+                .chain(labels(&submission.labels))
                 .chain(self.output_rules(&submission, graph))
                 .collect(),
             kind: wire::fact::kind::START,
@@ -232,7 +278,12 @@ impl Submitter {
             has_files: submission.has_files,
             takes_messages: head.conversation_id.clone().filter(|_| head.takes_messages),
         };
-        let is_new = is_new(self.store.create_run(&new).await?)?;
+        self.limiter.keep(place).await?;
+        let created = self.store.create_run(&new).await?;
+        if created == Created::Closed(AppState::Removing) {
+            self.leave(&head, graph, run).await?;
+        }
+        let is_new = is_new(created, head.app.as_deref())?;
         crash::pass(CrashPoint::RunCreated);
         if let Some(hit) = hit.filter(|_| is_new) {
             self.count_hit(hit, &head).await;
@@ -298,6 +349,20 @@ impl Submitter {
             options: prepared.options,
             created_at,
         })
+    }
+
+    /// Removes the conversation that a run of a removed app has just entered. The removal may have looked for conversations
+    /// before.
+    async fn leave(&self, head: &RunHead, graph: &Graph, run: RunId) -> Result<(), StoreError> {
+        let Some(id) = head.conversation_id.clone().filter(|_| head.leaves_turn) else { return Ok(()) };
+        let of = ConversationRef {
+            shard: run.shard(),
+            copies: conversation_copies(graph, &id),
+            id,
+            app: head.app.clone().unwrap_or_default(),
+            user: head.user.clone(),
+        };
+        self.store.drop_conversation(&of).await.map(|_| ())
     }
 
     /// The events of a run for the webhook of its app. A sub-workflow run is a part of its caller.
@@ -395,6 +460,12 @@ fn published(source: &WorkflowSource, graph: &Graph) -> Option<(&'static str, St
     }
 }
 
+/// The field with the labels of a run, if it has any.
+fn labels(labels: &Labels) -> Option<(&'static str, String)> {
+    // Serialising texts cannot fail.
+    (!labels.is_empty()).then(|| (LABELS_FIELD, serde_json::to_string(labels).unwrap_or_default()))
+}
+
 /// The result of reserving the idempotency key.
 enum Reservation {
     /// The run must be created under this id.
@@ -404,8 +475,14 @@ enum Reservation {
 }
 
 /// True when the run was created now, false when it existed before.
-fn is_new(created: Created) -> Result<bool, SubmitError> {
+fn is_new(created: Created, app: Option<&str>) -> Result<bool, SubmitError> {
     match created {
+        Created::Closed(AppState::Off | AppState::On) => {
+            Err(SubmitError::AppOff(app.unwrap_or_default().to_owned()))
+        }
+        Created::Closed(AppState::Removing) => {
+            Err(SubmitError::AppRemoved(app.unwrap_or_default().to_owned()))
+        }
         Created::Created => Ok(true),
         Created::Exists => Ok(false),
         Created::Passed => Err(SubmitError::Passed),

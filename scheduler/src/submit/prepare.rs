@@ -15,6 +15,7 @@ use super::annotations::Matched;
 use super::commands::Order;
 use super::gate::Preset;
 use super::uploads::Owner;
+use crate::background::limits::TakenPlace;
 use crate::submit::{
     Submission, SubmitError, Submitter, USER_CHARS_MAX, WorkflowSource, commands, files, history, inputs,
     options, warnings,
@@ -45,6 +46,8 @@ pub(super) struct Prepared {
     pub(super) preset: Option<Preset>,
     /// The annotation of that answer.
     pub(super) annotation: Option<Box<Matched>>,
+    /// The place that the run takes among those of its app, if that is limited.
+    pub(super) place: Option<TakenPlace>,
 }
 
 impl Submitter {
@@ -97,6 +100,7 @@ impl Submitter {
             root,
             preset: None,
             annotation: None,
+            place: None,
         };
         if let Some(reason) = submission.key.as_deref().and_then(|key| self.budgets.exceeded(key)) {
             return Err(SubmitError::OverBudget(reason));

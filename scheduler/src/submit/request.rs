@@ -7,7 +7,7 @@ use tidemill_common::dsl::Diagnostic;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::options::budget::Budget;
 use tidemill_common::machine::state::run::{Caller, RunStatus};
-use tidemill_common::store::{App, Durability, FromSchedule, WaitingCall};
+use tidemill_common::store::{App, Durability, FromSchedule, Labels, WaitingCall};
 use tidemill_common::value::JsonMap;
 
 use super::SystemValues;
@@ -68,6 +68,8 @@ pub struct Submission {
     /// What the host of the run says about it: system variables, and fields of the run's hash.
     pub host: Vec<HostField>,
     pub options: JsonMap,
+    /// Labels by which the run is found again.
+    pub labels: Labels,
     /// Makes a repeated request find the first run.
     pub idempotency: Option<Idempotency>,
     /// The id of the node to begin at, where the workflow has several such nodes; the first one by default.
@@ -120,6 +122,7 @@ impl Submission {
             user: String::new(),
             host: Vec::new(),
             options: JsonMap::new(),
+            labels: Labels::new(),
             idempotency: None,
             root: None,
             run: None,

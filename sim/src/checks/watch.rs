@@ -11,6 +11,7 @@ use tidemill_common::nodes::ExecutionType;
 use tidemill_common::store::{Commit, Runs, Shards};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::event::EventRecord;
+use tidemill_common::wire::job;
 use tidemill_common::wire::timers::timer_run;
 use tidemill_scheduler::shards::run_cache;
 
@@ -136,8 +137,20 @@ impl Shared {
         }
     }
 
+    /// An attempt for which a job is queued again was not given up: its job was taken back while the report was on its way.
+    fn begin_again(&mut self, write: &RunWrite) {
+        let Some(plan) = self.plans.get_mut(&write.run) else { return };
+        if plan.script.given_up.is_empty() {
+            return;
+        }
+        for job in write.jobs.iter().filter_map(|entry| job::parse(entry.run, &entry.body).ok()) {
+            plan.script.given_up.remove(&(job.frame.to_string(), job.node.to_string(), job.attempt));
+        }
+    }
+
     fn written(&mut self, write: &RunWrite) {
         let run = write.run;
+        self.begin_again(write);
         let rest = match at_once(run_cache::load(&self.store, &self.workflows, run)) {
             Ok(rest) => rest,
             Err(error) => return self.watch.found("SIM-13", format!("{run} cannot be loaded: {error}")),

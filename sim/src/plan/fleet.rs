@@ -144,6 +144,7 @@ fn scheduler(store: &MemoryStore, number: u16) -> Result<Running, String> {
         ordered: ordered.clone(),
         noticed: Arc::default(),
         meter: Arc::new(Meter::new(config.scheduler.spending_series_max)),
+        limiter: state.submitter.limiter.clone(),
         findings: Findings::default(),
         sealing: Sealing::new(None),
         namespace: Arc::default(),

@@ -2,7 +2,9 @@
 
 use super::{Outcome, Subject, holds, same};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::store::{App, AppKey, KeyGrant, KeyScope, NewKey, Revoked, TriggerChanges, key_id};
+use tidemill_common::store::{
+    App, AppKey, AppState, KeyGrant, KeyScope, NewKey, Revoked, TriggerChanges, key_id,
+};
 
 /// Longer than an id, as hashes are.
 const FIRST: &str = "0000000000000001-of-the-first";
@@ -20,6 +22,7 @@ fn app(version: &str) -> App {
         created_at_ms: MADE.millis(),
         triggers: Vec::new(),
         annotation_reply: None,
+        state: AppState::On,
     }
 }
 

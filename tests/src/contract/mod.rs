@@ -6,6 +6,7 @@
 
 mod annotating;
 mod app_keys;
+mod app_limits;
 mod app_records;
 mod auditing;
 mod calling;
@@ -21,8 +22,10 @@ mod inbox;
 mod jobs;
 mod keeping;
 mod knowledge;
+mod labelling;
 mod limiting;
 mod noticing;
+mod removing;
 mod runs;
 mod spending;
 mod steps;
@@ -120,6 +123,12 @@ cases! {
         a_key_keeps_its_label_its_scopes_its_end_and_its_last_use,
         a_revoked_key_keeps_its_spending_and_budget,
     },
+    app_limits::{
+        limits_of_apps_and_keys_are_set_and_removed,
+        a_run_takes_a_place_of_its_app_and_of_its_key_or_none,
+        a_place_is_free_when_it_was_given_back_and_a_working_run_holds_one_above_the_limit,
+        requests_above_the_limit_of_a_second_are_refused_until_some_time_has_passed,
+    },
     noticing::{
         the_webhook_of_an_app_is_stored_and_removed,
         a_notice_waits_from_its_commit_until_it_is_settled,
@@ -129,6 +138,18 @@ cases! {
     auditing::{
         the_audit_log_has_what_was_noted_the_newest_first_in_pages,
         the_audit_log_keeps_the_newest_entries_and_none_that_are_too_old,
+    },
+    labelling::{
+        runs_with_a_label_are_listed_and_counted_until_they_are_removed,
+        lists_of_labels_lose_runs_that_an_earlier_version_has_removed,
+    },
+    removing::{
+        an_app_that_is_not_on_accepts_no_runs,
+        an_app_that_is_being_removed_stays_so,
+        a_removal_is_moved_by_one_process_only,
+        what_an_app_keeps_is_found_and_removed,
+        applied_facts_are_removed_and_others_stay,
+        discarded_runs_go_when_they_have_ended,
     },
     app_records::{
         versions_of_an_app_stay_with_their_first_time,

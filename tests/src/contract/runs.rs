@@ -7,7 +7,9 @@ use super::{Outcome, Subject, holds, same};
 use tidemill_common::ids::{BlobId, EntryId, ShardId};
 use tidemill_common::limits;
 use tidemill_common::machine::state::run::RunStatus;
-use tidemill_common::store::{App, Created, Indexed, KeyGrant, ListRuns, NewRun, Reserved, TriggerChanges};
+use tidemill_common::store::{
+    App, AppState, Created, Indexed, KeyGrant, ListRuns, NewRun, Reserved, TriggerChanges,
+};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::fact::kind;
 
@@ -215,6 +217,7 @@ pub(super) async fn an_app_is_found_by_its_id_and_its_key(s: Subject) -> Outcome
         created_at_ms: 1_754_339_718_571,
         triggers: vec![("node".to_string(), "trigger".to_string())],
         annotation_reply: None,
+        state: AppState::On,
     };
     let none = TriggerChanges::default();
     let store = s.store();

@@ -159,6 +159,7 @@ async fn metrics_may_have_their_own_listener() {
     assert_eq!(scheduler.client().get("/metrics").await.status, 404);
     let line = scheduler.process.wait_for_log("metrics have a listener of their own").await;
     let apart = Client::new(line["address"].as_str().expect("an address"), Some(ADMIN_KEY));
+    let apart = apart.undescribed();
     let metrics = apart.get("/metrics").await;
     assert_eq!(metrics.status, 200);
     assert!(metrics.text.contains("tidemill_api_requests_total"), "{}", metrics.text);
@@ -180,7 +181,7 @@ async fn a_worker_answers_its_probes_despite_idle_connections() {
     let mut worker = cluster.spawn("worker", command);
     worker.wait_for_log("worker started").await;
     let _held = held(&address, 50).await;
-    let client = Client::new(&address, None);
+    let client = Client::new(&address, None).undescribed();
     for path in ["/livez", "/readyz", "/metrics"] {
         assert_eq!(client.get(path).await.status, 200, "{path}");
     }

@@ -356,3 +356,45 @@ async fn of_several_triggers_only_the_one_that_fired_begins_the_run() {
     let wrong = client.post("/api/v1/runs", &json!({"app": app, "root": "end"})).await;
     assert_eq!((wrong.status, &wrong.body["code"]), (400, &json!("invalid_param")), "{}", wrong.text);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn triggers_of_a_full_app_are_refused_and_shown_and_a_request_without_the_secret_counts_nothing() {
+    let model = llm::slow(&["x"], 0).await;
+    let system = system(&[("scheduler.secret_key", "a passphrase of enough")], &model).await;
+    let client = &system.client;
+    let variables = json!([{"name": "HOOK_KEY", "value_type": "secret", "value": "hunter2-and-more"}]);
+    let hook = json!({"type": "trigger-webhook", "method": "post", "tidemill": {"secret": "HOOK_KEY"}});
+    let (app, hooks) = publish(client, &flow(&[("hook", hook)], &[], variables), None).await;
+    let (planned, schedules) = publish(client, &schedule("@yearly", "last"), None).await;
+    let path = path_of(&hooks);
+    let ask = async |secret: &str| {
+        let request =
+            client.with_key(None).request(Method::POST, &path).header("content-type", "application/json");
+        client.send(request.header("x-webhook-secret", secret).body("{}")).await
+    };
+    for (id, body) in
+        [(&app, json!({"requests_per_second": 1, "runs_max": 1})), (&planned, json!({"runs_max": 1}))]
+    {
+        let put = client.request(Method::PUT, &format!("/api/v1/apps/{id}/limits"));
+        let put = client.send(put.header("content-type", "application/json").body(body.to_string())).await;
+        assert_eq!(put.status, 200, "{}", put.text);
+        // A place that no run holds, and that no sweep knows.
+        system.cluster.redis.cli(&["ZADD", &format!("tm:limits:{{{id}}}:runs"), "1", "taken"]);
+    }
+    for _ in 0..5 {
+        assert_eq!(ask("wrong").await.status, 401);
+    }
+    let refused = ask("hunter2-and-more").await;
+    assert_eq!((refused.status, &refused.body["code"]), (429, &json!("too_many_runs")), "{}", refused.text);
+    let id = schedules[0]["id"].as_str().expect("an id");
+    set_due(&system.cluster, id, next_of(client, id).await - 400.0 * DAY);
+    for (trigger_id, app) in [(hooks[0]["id"].as_str().expect("an id"), &app), (id, &planned)] {
+        let shown = until("the refusal to be shown", LONG, async || {
+            let shown = trigger(client, trigger_id).await;
+            if shown["error"].is_string() { Ok(shown) } else { Err(shown.to_string()) }
+        })
+        .await;
+        assert!(shown["error"].to_string().contains("runs_max, set for the app"), "{shown}");
+        assert!(runs_of(client, app).await.is_empty());
+    }
+}

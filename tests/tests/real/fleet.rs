@@ -21,7 +21,9 @@ class Read(Tool):
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installed_plugin_runs_as_it_is_and_its_files_go_both_ways() {
-    let Some(lab) = Lab::start(&[("files.url", "place")]).await else { return };
+    let Some(lab) = Lab::start(&[("files.url", "place"), ("worker.providers_refresh_ms", "0")]).await else {
+        return;
+    };
     let unknown = lab.run(&[Tool::new("say", "say", json!({"text": constant("a")}))]).await;
     assert!(unknown["error"].as_str().unwrap().contains("tidemill plugins add"), "{unknown}");
     lab.install(&many(), ID).await;

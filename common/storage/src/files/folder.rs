@@ -137,6 +137,21 @@ impl Uploads for Folder {
         removed.or_else(unless_gone).map_err(FilesError::Folder)
     }
 
+    async fn some(&self, after: &str, most: usize) -> Result<(Vec<Upload>, Option<String>), FilesError> {
+        let root = self.path.join(UPLOADS);
+        let places = records_after(&root, after, most).await.map_err(FilesError::Folder)?;
+        let next = places.last().filter(|_| places.len() >= most).cloned();
+        let mut found = Vec::with_capacity(places.len());
+        for id in places.iter().filter_map(|place| uploads::id_in(place)) {
+            match Uploads::find(self, id).await {
+                Ok(upload) => found.push(upload),
+                Err(FilesError::Missing(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((found, next))
+    }
+
     async fn expire(&self, before: &str, most: usize) -> Result<bool, FilesError> {
         expire(&self.path.join(UPLOADS), before, most).await.map_err(FilesError::Folder)
     }
@@ -195,6 +210,35 @@ async fn adopt(from: &Path, to: &Path) -> std::io::Result<()> {
         }
         linked => linked,
     }
+}
+
+/// The places of records (`<day>/<name>`) after one, at most `most`, in order.
+async fn records_after(root: &Path, after: &str, most: usize) -> std::io::Result<Vec<String>> {
+    let after_day = after.split('/').next().unwrap_or_default();
+    let mut places = Vec::new();
+    for day in names_in(root).await? {
+        if day.as_str() < after_day || places.len() >= most {
+            continue;
+        }
+        let records = names_in(&root.join(&day)).await?.into_iter().filter(|name| name.ends_with(".json"));
+        places.extend(records.map(|name| format!("{day}/{name}")).filter(|place| place.as_str() > after));
+    }
+    places.truncate(most);
+    Ok(places)
+}
+
+/// The names in a folder, sorted. What is no folder has none.
+async fn names_in(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut entries = match tokio::fs::read_dir(folder).await {
+        Err(error) if is_gone(&error) || error.kind() == ErrorKind::NotADirectory => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next_entry().await? {
+        names.extend(entry.file_name().into_string());
+    }
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Removes files of days before one, and the folders of those days. What is not ours there (a file beside the days, a folder

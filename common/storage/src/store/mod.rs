@@ -7,6 +7,7 @@
 
 mod annotations;
 mod app_keys;
+mod app_limits;
 mod app_records;
 mod audit;
 mod call;
@@ -21,11 +22,13 @@ pub mod following;
 mod jobs;
 mod journal;
 mod knowledge;
+mod labels;
 mod limit;
 pub mod memory;
 mod outage;
 mod paused;
 pub mod redis;
+mod removals;
 mod runs;
 mod shards;
 mod trigger;
@@ -34,6 +37,9 @@ pub mod webhooks;
 
 pub use annotations::{Annotation, AnnotationAdded, Annotations};
 pub use app_keys::{AppKey, KeyGrant, KeyNote, KeyScope, NewKey, Revoked};
+pub use app_limits::{
+    AppLimits, LimitOf, LimitsMax, PlaceChange, PlaceTaken, Reached, RequestTaken, RunPlace,
+};
 pub use app_records::{AppRecords, AppVersion, EndUser, Feedback, INNER_FIELD, REMOVED_FIELD};
 pub use audit::{AuditEntry, AuditKept, AuditLog, AuditPage};
 pub use call::{Called, Refusal, WaitingCall};
@@ -53,9 +59,11 @@ pub use jobs::{
 };
 pub use journal::{EntryBegin, EntryStored, JournalKey};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
+pub use labels::{LABELS_FIELD, Labels, label_id, labels_in};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
 pub use outage::Outage;
 pub use paused::Paused;
+pub use removals::{AppState, Removals, StateSet};
 pub use runs::{
     Answered, App, CommandKey, Created, ListRuns, NewRun, Page, PauseAnswer, Reserved, RunCommand, Runs, Sent,
 };
@@ -73,7 +81,7 @@ use tidemill_wire::{VERSION, WireError};
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// Redis cannot be reached or did not answer in time. The request may or may not have been executed.
-    #[error("Redis at {address} does not answer while {doing}: {reason}")]
+    #[error("Redis at {address} did not serve a request while {doing}: {reason}")]
     Unreachable {
         address: String,
         /// The attempted operation.

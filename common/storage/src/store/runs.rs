@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::labels::{LABELS_FIELD, label_ids};
 use super::{
-    Annotations, AppKey, AppRecords, AuditLog, Catalog, CatalogKind, ConversationChange, ConversationRef,
-    DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following,
-    FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead, ListedConversation, Meta,
-    NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Revoked, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, Webhooks, unreadable_events,
+    Annotations, AppKey, AppLimits, AppRecords, AppState, AuditLog, Catalog, CatalogKind, ConversationChange,
+    ConversationRef, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired,
+    Fleet, Following, FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead,
+    ListedConversation, Meta, NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Removals, Revoked,
+    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged,
+    WaitingCall, Webhooks, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -51,7 +53,16 @@ pub struct NewRun {
 impl NewRun {
     /// Its app, if it has one.
     pub fn app(&self) -> Option<&str> {
-        self.fields.iter().find_map(|(name, value)| (*name == "app").then_some(value.as_str()))
+        self.field("app")
+    }
+
+    /// The ids of its labels.
+    pub(super) fn labels(&self) -> Vec<String> {
+        label_ids(self.field(LABELS_FIELD))
+    }
+
+    fn field(&self, wanted: &str) -> Option<&str> {
+        self.fields.iter().find_map(|(name, value)| (*name == wanted).then_some(value.as_str()))
     }
 }
 
@@ -71,6 +82,8 @@ pub enum Created {
     QueueFull,
     /// A blob of its inputs has expired; nothing was done.
     BlobMissing,
+    /// Its app accepts no runs now; nothing was done.
+    Closed(AppState),
 }
 
 /// A command to a run.
@@ -169,6 +182,8 @@ pub struct ListRuns {
     pub shards: Option<Vec<ShardId>>,
     /// Only those of this app. Ask [`Runs::lists_runs_by_app`] first.
     pub app: Option<String>,
+    /// Only those with the label of this [id](super::label_id), of all apps and of every status.
+    pub label: Option<String>,
     /// At most so many.
     pub limit: usize,
 }
@@ -190,6 +205,8 @@ pub struct App {
     pub triggers: Vec<(String, String)>,
     /// The setting of its annotation reply that a client made, as JSON. Registering a version leaves it as it is.
     pub annotation_reply: Option<String>,
+    /// Registering a version leaves it as it is.
+    pub state: AppState,
 }
 
 /// The result of reserving an idempotency key.
@@ -210,8 +227,12 @@ pub trait Runs: AuditLog + Webhooks {
     fn knowledge(&self) -> &dyn KnowledgeBases;
     /// The store of annotations.
     fn annotations(&self) -> &dyn Annotations;
+    /// The store of limits of apps and keys.
+    fn app_limits(&self) -> &dyn AppLimits;
     /// The store of versions, users and ratings of apps.
     fn app_records(&self) -> &dyn AppRecords;
+    /// The states of apps, and what removes apps and users.
+    fn removals(&self) -> &dyn Removals;
     /// The live workers and the queues.
     fn fleet(&self) -> &dyn Fleet;
     /// What waits until writes are durable.
@@ -243,8 +264,10 @@ pub trait Runs: AuditLog + Webhooks {
     /// Returns true when the runs of an app are best found in its own list. That is not so while a namespace of an earlier
     /// version is upgraded, and when fewer runs of all apps have the status.
     async fn lists_runs_by_app(&self, app: &str, status: Option<RunStatus>) -> Result<bool, StoreError>;
-    /// Takes runs off the list of an app that were listed there and no longer exist.
-    async fn runs_gone(&self, app: &str, gone: &[RunId]) -> Result<(), StoreError>;
+    /// Counts the runs that a query lists, without its limit.
+    async fn count_runs(&self, query: &ListRuns) -> Result<u64, StoreError>;
+    /// Takes runs off the list that a query reads, of an app or a label, that were listed there and no longer exist.
+    async fn runs_gone(&self, query: &ListRuns, gone: &[RunId]) -> Result<(), StoreError>;
     /// Appends a command's fact to the inbox unless the run has ended; once per key.
     async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError>;
     /// Fields of a run's pauses hash: `<pause id>` and its JSON, `<pause id>:answer` and its answer's.

@@ -236,6 +236,9 @@ pub trait Shards: Send + Sync {
         now: Timestamp,
         count: usize,
     ) -> Result<Indexed, StoreError>;
+    /// Takes removed runs off the lists of at most `count` labels, chosen at random. A version before labels leaves them there
+    /// when it removes a run.
+    async fn tidy_labels(&self, shard: ShardId, count: usize) -> Result<(), StoreError>;
     /// Settles at most `count` notes of files that came with a request, of those that were made up to a time: the files of
     /// a run that does not exist are listed by [`Self::files_left`] then. Returns the number of settled notes.
     async fn settle_early_files(

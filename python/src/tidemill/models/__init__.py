@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: b99c6e605e414f212c7194f8c4f37bbe4be3ef66f72cce09365e8a41d8ffb035
-Rest: 1888d49c682d6249de0f6a943824c11a99561aaa8269dd9c45c6cf1ff17c67f5
+Document: bfb1f3bcf3f12312ac834ab48d0fef3e0d733ad7042175d0088f3179061b05b2
+Rest: 1fde0d184ad7de63054570f25ed4da979d6d1a443cd93cf83e2787219663416c
 """
 
 from __future__ import annotations
@@ -70,20 +70,6 @@ class AnswerRequest(TypedDict):
     """What must have happened before the answer; `scheduler.durability` by default."""
 
 
-class App(TypedDict):
-    """A published workflow."""
-
-    id: str
-    name: str
-    mode: str
-    version: str
-    """SHA-256 of the workflow."""
-    workflow_id: str
-    """The version as a UUID."""
-    created_at: float
-    """Unix seconds."""
-
-
 class AppKeyRequest(TypedDict):
     """What a new key of an app may do."""
 
@@ -108,12 +94,6 @@ class AppVersions(TypedDict):
     """All of `AppVersion`."""
 
     data: list[AppVersion]
-
-
-class Apps(TypedDict):
-    """All of `App`."""
-
-    data: list[App]
 
 
 class AuditEntry(TypedDict):
@@ -298,7 +278,7 @@ class EmbeddingModel(TypedDict):
 
 
 class Entry(TypedDict):
-    """A stored provider, profile, library node, Call, service, data source, or the credentials of a plugin. It has the fields of its kind, too; secrets are `***`."""
+    """A stored provider, profile, library node, Call, service or data source. It has the fields of its kind, too; secrets are `***`."""
 
     id: str
     version: NotRequired[int]
@@ -396,6 +376,24 @@ class KeyRequest(TypedDict):
     expires_in_seconds: NotRequired[int]
 
 
+class Limits(TypedDict):
+    """Limits that are set for an app or a key. An absent field has the default of the settings; 0: no limit."""
+
+    requests_per_second: NotRequired[int | None]
+    """Requests a second."""
+    runs_max: NotRequired[int | None]
+    """Runs at the same time."""
+
+
+class LimitsInForce(TypedDict):
+    """The limits of an app or a key with the defaults of the settings. Null: no limit."""
+
+    requests_per_second: int | None
+    runs_max: int | None
+    runs: int | None
+    """Runs that count now; null when no limit counts them."""
+
+
 class MessageList(TypedDict):
     """A list of messages with a page of its messages."""
 
@@ -432,6 +430,13 @@ class Missing(TypedDict):
     reason: str
     asked_at: float | None
     """Unix seconds."""
+
+
+class MissingProfile(TypedDict):
+    """A profile that does not exist, and a node that names it."""
+
+    node_id: str
+    profile_id: str
 
 
 class ModelSpending(TypedDict):
@@ -497,16 +502,6 @@ class Pauses(TypedDict):
     data: list[Pause]
 
 
-class PluginOnWorker(TypedDict):
-    """The state of a plugin on a living worker."""
-
-    worker: str
-    state: Literal["ready", "failed", "preparing"] | None
-    """null: the worker has not seen it yet."""
-    note: str
-    """What is done now, or the reason of a failure."""
-
-
 class PublishRequest(TypedDict):
     """A workflow, and the id of the app that gets it as a new version."""
 
@@ -560,6 +555,28 @@ class RefusedLetter(TypedDict):
     message: str
 
 
+class Removal(TypedDict):
+    """A removal of an app, or of a user of one, that is under way."""
+
+    id: str
+    app: str
+    user: str | None
+    """Null for a whole app."""
+    runs: Literal["keep", "stop", "remove"]
+    asked_at: float
+    """Unix seconds."""
+    stage: str
+    """What is being removed now."""
+    removed: dict[str, int]
+    """How many things of each kind were removed."""
+
+
+class Removals(TypedDict):
+    """All of `Removal`."""
+
+    data: list[Removal]
+
+
 class Retrieval(TypedDict):
     """How a dataset is searched."""
 
@@ -577,6 +594,13 @@ class RetryRequest(TypedDict):
     dry_run: NotRequired[bool]
     before: NotRequired[str | None]
     limit: NotRequired[int]
+
+
+class RollbackRequest(TypedDict):
+    """The version that becomes current again."""
+
+    version: str
+    """SHA-256 of the workflow."""
 
 
 class Rotation(TypedDict):
@@ -682,6 +706,20 @@ Status: TypeAlias = Literal["scheduled", "running", "paused", "succeeded", "part
 """The status of a run."""
 
 
+class StepEvent(TypedDict):
+    """An event in the dialect of a step executor (`dialect=step`)."""
+
+    event: str
+    id: NotRequired[str]
+
+
+class StreamNote(TypedDict):
+    """Says what happened to a stream: `reset`, its run has other events than those that were sent; `gone`, its run was removed; `reconnect`, the scheduler stops."""
+
+    type: Literal["reset", "gone", "reconnect"]
+    run_id: str
+
+
 class Submitted(TypedDict):
     """A run that has been accepted."""
 
@@ -755,7 +793,7 @@ class WaitingNotice(TypedDict):
 
 
 class Warning(TypedDict):
-    """Something that the author of the workflow may not have meant."""
+    """Something that the author of the workflow may not have meant. Some codes have further fields, such as `handle` or `model`."""
 
     code: str
     message: str
@@ -771,7 +809,8 @@ class Worker(TypedDict):
     seen_at: float
     """Unix seconds."""
     seen_seconds: float
-    jobs_held: int
+    jobs_held: int | None
+    """Null of a worker without a record."""
     version: NotRequired[str]
     host: NotRequired[str]
     pid: NotRequired[int]
@@ -783,8 +822,6 @@ class Worker(TypedDict):
     profiles: NotRequired[list[dict[str, Any]]]
     default_profile: NotRequired[str | None]
     tools: NotRequired[list[str]]
-    plugins: NotRequired[list[dict[str, Any]]]
-    """The state of each installed plugin: `id`, `state`, `note`."""
     calls: NotRequired[list[dict[str, Any]]]
     variables: NotRequired[list[str]]
     code: NotRequired[list[str]]
@@ -833,6 +870,29 @@ class WebhookTest(TypedDict):
     delivered: bool
     status: int | None
     error: str | None
+
+
+class App(TypedDict):
+    """A published workflow."""
+
+    id: str
+    name: str
+    mode: str
+    version: str
+    """SHA-256 of the workflow."""
+    state: Literal["on", "off", "removing"]
+    """Only an app that is on accepts new runs."""
+    workflow_id: str
+    """The version as a UUID."""
+    created_at: float
+    """Unix seconds."""
+    limits: NotRequired[LimitsInForce]
+
+
+class Apps(TypedDict):
+    """All of `App`."""
+
+    data: list[App]
 
 
 class AuditEntries(TypedDict):
@@ -974,12 +1034,22 @@ class Error(TypedDict):
     errors: NotRequired[list[str]]
     """The reasons why an answer to a pause does not fit."""
     run_status: NotRequired[Status]
-    profiles: NotRequired[list[str]]
+    profiles: NotRequired[list[str | MissingProfile]]
     """Profiles that do not exist, or that use the entry."""
+    error_type: NotRequired[str]
+    """Of `unknown_profile`."""
+    run: NotRequired[str]
+    """A run that uses the version."""
     library: NotRequired[list[str]]
     """Library nodes that use the entry."""
     params: NotRequired[str]
     """The name of the field that is wrong."""
+    run_id: NotRequired[str]
+    """The run whose durability is not known."""
+    durability: NotRequired[str]
+    """`unknown`: it was not reached in time."""
+    error: NotRequired[str]
+    """Of webhooks: `Bad Request`, as on Dify."""
 
 
 class Imported(TypedDict):
@@ -1012,6 +1082,7 @@ class Key(TypedDict):
     spent: Spending
     today: Spending
     budget: Budget | None
+    limits: LimitsInForce
     exceeded: str | None
     """Why it may spend nothing more."""
 
@@ -1020,40 +1091,6 @@ class Keys(TypedDict):
     """All of `Key`."""
 
     data: list[Key]
-
-
-class Plugin(TypedDict):
-    """A plugin in one version, installed for all workers."""
-
-    id: str
-    """`author/name:version`."""
-    author: str
-    name: str
-    version: str
-    sha256: str
-    """Of its files."""
-    bytes: int
-    """The size of its package."""
-    in_files: NotRequired[bool]
-    """The storage of files has its package, not Redis."""
-    signature: str
-    permissions: list[str]
-    """What it asks to be allowed, in words."""
-    providers: list[dict[str, Any]]
-    """Its providers of tools: `name`, `tools`, and `credentials`, the fields of their form."""
-    others: list[str]
-    """What it offers besides tools, which does not run here."""
-    created_at: float
-    """Unix seconds."""
-    updated_at: float
-    """Unix seconds."""
-    workers: list[PluginOnWorker]
-
-
-class Plugins(TypedDict):
-    """All of `Plugin`."""
-
-    data: list[Plugin]
 
 
 class PublishedApp(TypedDict):
@@ -1069,6 +1106,8 @@ class PublishedApp(TypedDict):
     key: str | None
     """Null for a new version of an app."""
     key_id: str | None
+    unchanged: bool
+    """The version was the current one before."""
     warnings: list[Diagnostic]
     triggers: NotRequired[list[PublishedTrigger]]
 
@@ -1141,6 +1180,7 @@ class RunSummary(TypedDict):
     exceptions_count: int | None
     warnings_count: int
     key: str | None
+    labels: NotRequired[dict[str, str]]
     caller: Caller | None
     shard: int
 
@@ -1153,6 +1193,10 @@ class Runs(TypedDict):
     """Where the next page begins; null at the end."""
     scanned: NotRequired[int]
     """The number of runs that were looked at. A page may be short, or empty, and still have a `next`."""
+    total: NotRequired[int]
+    """With `total=true`: the number of runs that fit, if an index knows it."""
+    at_least: NotRequired[int]
+    """With `total=true`, if no index knows the number: so many exist at least."""
 
 
 class SubmitRequest(TypedDict):
@@ -1168,6 +1212,8 @@ class SubmitRequest(TypedDict):
     sys: NotRequired[dict[str, Any]]
     query: NotRequired[str]
     conversation: NotRequired[dict[str, Any]]
+    labels: NotRequired[dict[str, str]]
+    """Texts by which the run is found again."""
     durability: NotRequired[Literal["memory", "replicated", "fsync"]]
     """What must have happened before the answer; `scheduler.durability` by default."""
     conversation_id: NotRequired[str]
@@ -1228,6 +1274,7 @@ class Run(TypedDict):
     exceptions_count: int | None
     warnings_count: int
     key: str | None
+    labels: NotRequired[dict[str, str]]
     caller: Caller | None
     shard: int
     working_time: float

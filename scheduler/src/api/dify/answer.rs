@@ -8,17 +8,17 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock};
-use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::App;
-use tidemill_common::wire::event::{EventRecord, kind};
+use tidemill_common::wire::event::EventRecord;
 use tokio::time::Instant;
 
 use super::stream::{Stream, Wanted};
 use super::{check_has_workflow, find_any};
 use crate::api::ApiState;
+use crate::api::ends::wait_for_end;
 use crate::api::error::ApiError;
-use crate::api::events::{After, Follower, News, PING_EVERY};
+use crate::api::events::{After, PING_EVERY};
 use crate::api::sse;
 use crate::runs::end_user;
 use crate::runs::projection::Totals;
@@ -125,33 +125,4 @@ fn pings(state: &ApiState) -> impl futures_util::Stream<Item = Bytes> + use<> {
         };
         (!is_closing && next < until).then_some((sse::DIFY_PING, (shutdown, until)))
     })
-}
-
-/// Waits until the run has ended, or waits for a person: then returns the event that says so. A process that stops waits
-/// for its whole grace period.
-async fn wait_for_end(state: &ApiState, run: RunId) -> Option<EventRecord> {
-    let mut follower = Follower::to_the_end(state, run);
-    let end = async {
-        while let Some(news) = follower.next().await {
-            let News::Entry(entry) = news else { continue };
-            let mut events = entry.events.events();
-            let pause = events.find(|(event, _)| event.kind == kind::GRAPH_RUN_PAUSED);
-            let pause = pause.and_then(|(event, is_last)| event.record(entry.events.id, is_last).ok());
-            if pause.is_some() && is_paused(state, run).await {
-                return pause;
-            }
-        }
-        None
-    };
-    let mut shutdown = state.shutdown.clone();
-    tokio::select! {
-        pause = end => pause,
-        () = reached(Stage::Closing, &mut shutdown) => None,
-    }
-}
-
-/// True when the run still waits. A run that continued after the pause still has an end to wait for.
-async fn is_paused(state: &ApiState, run: RunId) -> bool {
-    let fields = state.store.run_fields(run).await.ok().flatten();
-    fields.is_some_and(|fields| fields.get("status").map(String::as_str) == Some(RunStatus::Paused.name()))
 }

@@ -173,8 +173,13 @@ fn check_completion(app: &App) -> Result<(), ApiError> {
     if app.mode == SimpleMode::Completion.name() {
         return Ok(());
     }
+    Err(app_unavailable())
+}
+
+/// The error for an app that cannot answer, or accepts no runs.
+fn app_unavailable() -> ApiError {
     let message = "App unavailable, please check your app configurations.";
-    Err(ApiError::new(StatusCode::BAD_REQUEST, "app_unavailable", message))
+    ApiError::new(StatusCode::BAD_REQUEST, "app_unavailable", message)
 }
 
 /// Refuses apps that are not workflows: chats and completions have their own routes.

@@ -32,6 +32,7 @@ pub(in crate::api) fn in_difys_words(error: ApiError) -> ApiError {
             let message = shown(&error);
             ApiError::new(StatusCode::BAD_REQUEST, "provider_quota_exceeded", message)
         }
+        Cause::AppClosed => super::app_unavailable(),
         Cause::TooLarge => ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "request_entity_too_large",

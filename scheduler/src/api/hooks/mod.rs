@@ -42,7 +42,7 @@ pub fn path(id: &str) -> String {
 ///
 /// # Errors
 /// 404 for an unknown webhook, 401 without its secret, 400 for a request that the node does not accept, 413 for one
-/// that is too large, 503 when no run can be accepted now.
+/// that is too large, 429 above a limit of the app, 503 when no run can be accepted now.
 pub async fn receive(
     State(state): State<ApiState>,
     IdInPath(id): IdInPath,
@@ -51,6 +51,8 @@ pub async fn receive(
     let hook = Hook::find(&state, &id).await?;
     let (parts, sent) = request.into_parts();
     let shown = secret::check(hook.data(), &hook.workflow.graph, &parts.headers)?;
+    // A stranger without the secret uses up nothing of the app's.
+    state.submitter.limiter.admit(&hook.app.id, None).await?;
     let content_type = text_of(&parts.headers, header::CONTENT_TYPE.as_str());
     hook.data().check_head(parts.method.as_str(), content_type.as_deref()).map_err(refused)?;
     let sent = super::request::read(sent, state.config.scheduler.webhook_bytes_max, BYTES_MAX).await?;

@@ -10,7 +10,9 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::dsl::Diagnostic;
 use tidemill_common::ids::{RunId, ShardId};
-use tidemill_common::store::{App, KeyGrant, Reserved, Trigger, TriggerChanges, TriggerKind, key_id};
+use tidemill_common::store::{
+    App, AppState, KeyGrant, Reserved, Trigger, TriggerChanges, TriggerKind, key_id,
+};
 
 use crate::api::ApiState;
 use crate::api::auth::{app_key_ending, new_app_key, sha256_hex};
@@ -23,7 +25,7 @@ use crate::api::request::{Body, IdInPath, Params};
 use crate::background::triggers::register;
 use crate::runs::ids::{app_uuid, workflow_uuid};
 use crate::submit::SubmitError;
-use crate::workflows::import;
+use crate::workflows::{Workflow, import};
 
 /// `POST /api/v1/apps`: registers a workflow, or a new version of one. With `create` an unknown id is the id of the new
 /// app, so that a repeated request makes no second one. The key is in this response and never shown again, except to a
@@ -53,25 +55,49 @@ pub async fn register(
         warnings.extend(of_profiles.into_iter().chain(of_datasets));
         return Ok((StatusCode::OK, JsonBody(answer(&app, identity.key.as_deref(), warnings))));
     }
+    if earlier.is_none() {
+        // What refuses the runs of a removed app with this id.
+        state.store.removals().open_app(&identity.id).await?;
+    }
+    let key = identity.key.as_deref();
+    let mut answer = put_version(&state, &workflow, (&identity.id, key), earlier.as_ref(), warnings).await?;
+    if let Some(warnings) = answer["warnings"].as_array_mut() {
+        warnings.extend(of_profiles.into_iter().chain(of_datasets));
+    }
+    let status = if earlier.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, JsonBody(answer)))
+}
+
+/// Makes a workflow the current version of an app, with its triggers. Returns the answer.
+pub(super) async fn put_version(
+    state: &ApiState,
+    workflow: &Workflow,
+    (id, key): (&str, Option<&str>),
+    earlier: Option<&App>,
+    mut warnings: Vec<Json>,
+) -> Result<Json, ApiError> {
+    let graph = &workflow.graph;
     let now = state.store.time().await?;
-    let registration = register::plan(&*state.store, graph, &identity.id, earlier.as_ref(), now).await?;
+    let registration = register::plan(&*state.store, graph, id, earlier, now).await?;
     let app = App {
-        id: identity.id,
+        id: id.to_owned(),
         name: graph.name.clone(),
         mode: graph.app_mode().into(),
         version: graph.hash.to_string(),
         document: workflow.document.to_string(),
-        created_at_ms: earlier.as_ref().map_or_else(|| SystemClock.now().millis(), |app| app.created_at_ms),
+        created_at_ms: earlier.map_or_else(|| SystemClock.now().millis(), |app| app.created_at_ms),
         triggers: registration.triggers,
         annotation_reply: None,
+        state: earlier.map(|app| app.state).unwrap_or_default(),
     };
-    let key_hash = identity.key.as_ref().map(sha256_hex);
-    publish(&state, &app, earlier.as_ref(), key_hash.as_deref(), &registration.changes, now).await?;
-    warnings.extend(prune(&state, &app, earlier.as_ref()).await);
+    let key_hash = key.map(sha256_hex);
+    publish(state, &app, earlier, key_hash.as_deref(), &registration.changes, now).await?;
+    warnings.extend(prune(state, &app, earlier).await);
     let of_triggers =
         registration.warnings.into_iter().map(|warning| json!({"severity": "warning", "message": warning}));
-    warnings.extend(of_triggers.chain(of_profiles).chain(of_datasets));
-    let mut answer = answer(&app, identity.key.as_deref(), warnings);
+    warnings.extend(of_triggers);
+    let mut answer = answer(&app, key, warnings);
+    answer["unchanged"] = earlier.is_some_and(|earlier| earlier.version == app.version).into();
     if !registration.changes.put.is_empty() {
         let shown_trigger = |(trigger, _): &(Trigger, _)| {
             let path = (trigger.kind == TriggerKind::Webhook).then(|| hooks::path(&trigger.id));
@@ -79,8 +105,7 @@ pub async fn register(
         };
         answer["triggers"] = registration.changes.put.iter().map(shown_trigger).collect();
     }
-    let status = if earlier.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, JsonBody(answer)))
+    Ok(answer)
 }
 
 /// The id of the app that a request publishes, and the key of a new one.
@@ -172,13 +197,14 @@ fn answer(app: &App, key: Option<&str>, warnings: Vec<Json>) -> Json {
     json!({
         "id": app.id, "name": app.name, "mode": app.mode, "version": app.version,
         "workflow_id": workflow_uuid(&app.id, &app.version), "key": key,
-        "key_id": key.map(|key| key_id(&sha256_hex(key))), "warnings": warnings,
+        "key_id": key.map(|key| key_id(&sha256_hex(key))), "unchanged": false, "warnings": warnings,
     })
 }
 
 /// Returns the app that gets a new version. `None` if the id is that of a new app.
 async fn earlier(state: &ApiState, id: &str, creates: bool) -> Result<Option<App>, ApiError> {
     match state.store.app(id).await? {
+        Some(app) if app.state == AppState::Removing => Err(being_removed(id)),
         Some(app) => Ok(Some(app)),
         None if !creates => Err(ApiError::not_found(format!("there is no app {id}"))),
         None if uuid::Uuid::parse_str(id).is_ok_and(|parsed| parsed.to_string() == id) => Ok(None),
@@ -186,6 +212,12 @@ async fn earlier(state: &ApiState, id: &str, creates: bool) -> Result<Option<App
             Err(ApiError::invalid_param("the id of a new app must be a UUID in lower case, with hyphens"))
         }
     }
+}
+
+/// The error for an app that is being removed.
+pub(super) fn being_removed(id: &str) -> ApiError {
+    let message = format!("the app {id} is being removed; GET /api/v1/removals shows how far that is");
+    ApiError::new(StatusCode::CONFLICT, "app_removing", message)
 }
 
 /// `GET /api/v1/apps`.
@@ -201,7 +233,7 @@ pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiEr
     Ok(JsonBody(json!({"data": apps.iter().map(to_json).collect::<Vec<_>>()})))
 }
 
-/// `GET /api/v1/apps/{id}`.
+/// `GET /api/v1/apps/{id}`: with its limits, and how many of its runs count now.
 ///
 /// # Errors
 /// 404 for an unknown app.
@@ -210,7 +242,10 @@ pub async fn show(
     IdInPath(id): IdInPath,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    Ok(tagged(&headers, to_json(&*find(&state, &id).await?)))
+    let app = find(&state, &id).await?;
+    let mut shown = to_json(&app);
+    shown["limits"] = state.submitter.limiter.shown(&app.id, None).await?;
+    Ok(tagged(&headers, shown))
 }
 
 /// Returns an app by its id.
@@ -222,9 +257,10 @@ pub(super) async fn find(state: &ApiState, id: &str) -> Result<Arc<App>, ApiErro
     app.map(Arc::new).ok_or_else(|| ApiError::not_found(format!("there is no app {id}")))
 }
 
-fn to_json(app: &App) -> Json {
+/// An app as it is shown.
+pub(super) fn to_json(app: &App) -> Json {
     json!({
-        "id": app.id, "name": app.name, "mode": app.mode, "version": app.version,
+        "id": app.id, "name": app.name, "mode": app.mode, "version": app.version, "state": app.state.name(),
         "workflow_id": workflow_uuid(&app.id, &app.version),
         "created_at": app.created_at_ms as f64 / 1000.0,
     })

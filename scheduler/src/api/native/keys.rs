@@ -8,7 +8,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::store::{AppKey, KeyCost, KeyGrant, KeyScope, NewKey, Revoked, day_of, key_id};
+use tidemill_common::store::{
+    AppKey, AppState, KeyCost, KeyGrant, KeyScope, NewKey, Revoked, day_of, key_id,
+};
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
@@ -25,7 +27,8 @@ const LABEL_CHARS_MAX: usize = 100;
 /// The longest life of a key that expires: ten years.
 const LIFETIME_SECONDS_MAX: u64 = 10 * 366 * 24 * 3600;
 
-/// `GET /api/v1/keys`: all keys with their spending in total and today (UTC), and their budgets. Includes revoked keys.
+/// `GET /api/v1/keys`: all keys with their spending in total and today (UTC), and their budgets
+/// and limits. Includes revoked keys.
 ///
 /// # Errors
 /// Errors of the store.
@@ -61,6 +64,9 @@ pub async fn add(
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let mut map = if body.0.is_empty() { JsonMap::new() } else { body.object()? };
     let app = apps::find(&state, &app).await?;
+    if app.state == AppState::Removing {
+        return Err(apps::being_removed(&app.id));
+    }
     let now = state.store.time().await?;
     let label = take_label(&mut map)?;
     let scopes = take_scopes(&mut map)?;
@@ -215,6 +221,7 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
         // Old keys have no time. The first one was created with its app.
         let with_app = || of_app.as_ref().map(|app| Timestamp::from_millis(app.created_at_ms));
         let created_at = created_at.or_else(with_app);
+        let limits = state.submitter.limiter.shown(&app, Some(&id)).await?;
         let budget = budgets.get(&id).and_then(|text| KeyBudget::read(text).ok());
         data.push(json!({
             "id": id,
@@ -231,6 +238,7 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
             "spent": to_json(&state.store.key_cost(&id, None).await?),
             "today": to_json(&state.store.key_cost(&id, Some(&today)).await?),
             "budget": budget.map(|budget| budget.to_json()),
+            "limits": limits,
             "exceeded": state.submitter.budgets.exceeded(&id),
         }));
     }

@@ -1,6 +1,7 @@
 //! Tidemill's own API, `/api/v1`: one file per resource.
 
 pub mod admin_keys;
+pub mod app_state;
 pub mod apps;
 pub mod audit;
 pub mod catalog;
@@ -14,11 +15,14 @@ pub mod files;
 pub mod fleet;
 pub mod keys;
 pub mod knowledge;
+mod labels;
+pub mod limits;
 pub mod messages;
 pub mod parameters;
 pub mod pauses;
 pub mod plugins;
 mod profiles_named;
+pub mod removals;
 pub mod rotate;
 mod row_values;
 pub mod run_list;

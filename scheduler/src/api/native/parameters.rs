@@ -12,6 +12,7 @@ use crate::api::request::Params;
 /// Routes below `/api/v1`, and the parameters that one of their methods reads. Routes that are not listed read none.
 const READ: [(&str, &[&str]); 17] = [
     ("/apps", &["create", "strict"]),
+    ("/apps/{id}", &["runs"]),
     ("/audit", &["action", "before", "limit", "since", "who"]),
     ("/calls/{id}", &["force"]),
     ("/datasources/{id}", &["force"]),
@@ -22,13 +23,22 @@ const READ: [(&str, &[&str]); 17] = [
     ("/plugin-credentials/{id}", &["force"]),
     ("/profiles/{id}", &["force"]),
     ("/providers/{id}", &["force"]),
-    ("/runs", &["app", "before", "error", "limit", "since", "status", "until", "user"]),
+    (
+        "/runs",
+        &["app", "before", "error", "label", "limit", "since", "status", "total", "until", "user", "wait"],
+    ),
     ("/runs/{id}", &["values"]),
     ("/runs/{id}/events", &["after", "dialect", "follow"]),
     ("/runs/{id}/history", &["errors", "from", "limit", "view"]),
     ("/runs/{id}/messages/{list}", &["from", "limit"]),
     ("/services/{id}", &["force"]),
 ];
+
+/// All routes with parameters, for the test of the description.
+#[cfg(test)]
+pub(in crate::api) fn all() -> &'static [(&'static str, &'static [&'static str])] {
+    &READ
+}
 
 /// Refuses requests with a parameter that their route does not read.
 ///
@@ -75,7 +85,7 @@ mod tests {
                 "/runs",
                 vec!["limit", "page"],
                 Some(
-                    "unknown parameter page; this route has app, before, error, limit, since, status, until, user",
+                    "unknown parameter page; this route has app, before, error, label, limit, since, status, total, until, user, wait",
                 ),
             ),
             ("/triggers", vec!["limit"], Some("unknown parameter limit; this route has no parameters")),

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
-use tidemill_common::store::{AppKey, KeyGrant, Revoked, StoreError};
+use tidemill_common::store::{AppKey, KeyGrant, LimitOf, Revoked, StoreError};
 
 use super::keys::{Made, created, unknown};
 use crate::api::ApiState;
@@ -20,7 +20,7 @@ const OVERLAP_SECONDS_MAX: u64 = 366 * 24 * 3600;
 
 /// `POST /api/v1/keys/{id}/rotate`: makes a new key that opens the same, and shows it once. The old one stays valid for
 /// `overlap_seconds` (a day), and not longer than it would have; with 0 it is revoked. If the old key was made to expire, the
-/// new one lives as long as the old one was meant to. It has the budget of the old one, and has spent nothing.
+/// new one lives as long as the old one was meant to. It has the budget and the limits of the old one, and has spent nothing.
 ///
 /// # Errors
 /// 404 for an unknown key, 400 for an invalid overlap, 409 for one that was revoked or has expired, or whose hash is not known.
@@ -72,11 +72,15 @@ async fn replace(
     };
     let made = Made::now(grant, old.label, now);
     let ends = Timestamp::from_millis(now.millis().saturating_add_unsigned(overlap * 1000));
-    // Before the key, so that it is never open without its budget.
+    // Before the key, so that it is never open without its budget and its limits.
     let budgets = state.store.key_budgets().await?;
     let budget = budgets.iter().find(|(key, _)| *key == id).map(|(_, budget)| budget.as_str());
     if budget.is_some() {
         state.store.put_key_budget(&made.id(), budget).await?;
+    }
+    let (limiter, of) = (&state.submitter.limiter, LimitOf::Key(made.id()));
+    if let Some(own) = limiter.set_for_key(id).await? {
+        limiter.set(&of, &made.new.grant.app, Some(own)).await?;
     }
     // The new key comes before the end of the old one: if the process dies in between, the old one is still valid.
     state.store.add_key(&made.new).await?;
@@ -85,6 +89,7 @@ async fn replace(
         // No client has received the new key.
         state.store.revoke_key(&made.id()).await?;
         state.store.put_key_budget(&made.id(), None).await?;
+        limiter.set(&of, &made.new.grant.app, None).await?;
         ended?;
         return Err(conflict(format!(
             "the key {id} was made by an older version, which did not note its hash, or was changed meanwhile; make a \

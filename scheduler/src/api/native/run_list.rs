@@ -5,14 +5,15 @@
 use std::fmt;
 
 use axum::Json as JsonBody;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use futures_util::future::try_join_all;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::RunStatus;
-use tidemill_common::store::{INNER_FIELD, ListRuns};
+use tidemill_common::store::{INNER_FIELD, LABELS_FIELD, ListRuns, Runs, label_id, labels_in};
 
+use super::labels;
 use super::runs::summary;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -32,8 +33,15 @@ const PIECE_MIN: usize = 20;
 ///
 /// # Errors
 /// 400 for invalid parameters.
-pub async fn list(State(state): State<ApiState>, params: Params) -> Result<JsonBody<Json>, ApiError> {
-    let filter = Filter::read(&params)?;
+pub async fn list(
+    State(state): State<ApiState>,
+    params: Params,
+    Query(all): Query<Vec<(String, String)>>,
+) -> Result<JsonBody<Json>, ApiError> {
+    let mut filter = Filter::read(&params)?;
+    let labels = all.iter().filter(|(name, _)| name == "label").map(|(_, text)| labels::wanted(text));
+    filter.labels = labels.collect::<Result<_, _>>()?;
+    let with_total = params.truth("total", false)?;
     let store = &*state.store;
     let mut scan = filter.scan(state.config.scheduler.logs_scanned_max);
     let (mut found, mut last, mut scanned, mut is_more) = (Vec::new(), None, 0_usize, false);
@@ -63,7 +71,19 @@ pub async fn list(State(state): State<ApiState>, params: Params) -> Result<JsonB
         data.push(Json::Object(summary(&RunRecord::read(run, &fields)?)));
     }
     let next = last.filter(|_| is_more).map(|last| last.to_string());
-    Ok(JsonBody(json!({"data": data, "next": next, "scanned": scanned})))
+    let mut page = json!({"data": data, "next": next, "scanned": scanned});
+    if with_total {
+        let (name, count) = match filter.total(store).await? {
+            Some(total) => ("total", total),
+            None => ("at_least", data_len(&page) + u64::from(is_more)),
+        };
+        page[name] = count.into();
+    }
+    Ok(JsonBody(page))
+}
+
+fn data_len(page: &Json) -> u64 {
+    page["data"].as_array().map_or(0, |data| data.len() as u64)
 }
 
 /// The place of a run in the list.
@@ -120,6 +140,8 @@ struct Filter {
     /// This time is not included.
     until: Option<Timestamp>,
     after: Option<Place>,
+    /// All of them.
+    labels: Vec<(String, String)>,
     limit: usize,
 }
 
@@ -169,8 +191,29 @@ impl Filter {
             since: time("since")?,
             until: time("until")?,
             after,
+            labels: Vec::new(),
             limit,
         })
+    }
+
+    /// The number of runs that it takes, if an index knows it: those of an app or with one label, and of any time. Other lists
+    /// also have runs that Tidemill does for itself.
+    async fn total(&self, store: &dyn Runs) -> Result<Option<u64>, ApiError> {
+        if self.status.is_some() || self.user.is_some() || self.error.is_some() {
+            return Ok(None);
+        }
+        let (app, label) = match (&self.app, self.labels.as_slice()) {
+            (Some(app), []) => (Some(app.clone()), None),
+            (None, [(name, value)]) => (None, Some(label_id(name, value))),
+            _ => return Ok(None),
+        };
+        if let Some(app) = &app
+            && !store.lists_runs_by_app(app, None).await?
+        {
+            return Ok(None);
+        }
+        let query = ListRuns { app, label, before: self.until, since: self.since, ..ListRuns::default() };
+        Ok(Some(store.count_runs(&query).await?))
     }
 
     /// The look at the runs that may be wanted, at most `most` of them.
@@ -180,15 +223,18 @@ impl Filter {
             None => place.created_at,
         });
         let before = [after, self.until].into_iter().flatten().min();
-        let query = ListRuns { status: self.status, before, since: self.since, ..ListRuns::default() };
+        let label = self.labels.first().map(|(name, value)| label_id(name, value));
+        let query = ListRuns { status: self.status, before, since: self.since, label, ..ListRuns::default() };
         let mut names = vec!["created_at", INNER_FIELD];
+        names.extend((!self.labels.is_empty()).then_some(LABELS_FIELD));
         names.extend(self.user.as_ref().map(|_| "user"));
         names.extend(self.error.as_ref().map(|_| "error"));
         let mut scan = Scan::new(query, &names, most);
         if let Some(app) = &self.app {
             scan = scan.of_app(app);
         }
-        let leaves_out = self.user.is_some() || self.error.is_some() || self.app.is_some();
+        let leaves_out =
+            self.user.is_some() || self.error.is_some() || self.app.is_some() || self.labels.len() > 1;
         // One more than the page, to know whether there are more.
         if leaves_out { scan } else { scan.in_pieces_of((self.limit + 1).max(PIECE_MIN)) }
     }
@@ -199,7 +245,12 @@ impl Filter {
         };
         let has_error =
             |part: &String| fields.get("error").is_some_and(|it| it.to_lowercase().contains(part));
+        let has_labels = || {
+            let known = labels_in(fields.get(LABELS_FIELD).map(String::as_str));
+            self.labels.iter().all(|(name, value)| known.get(name) == Some(value))
+        };
         !fields.contains_key(INNER_FIELD)
+            && (self.labels.is_empty() || has_labels())
             && is("app", &self.app)
             && is("user", &self.user)
             && self.error.as_ref().is_none_or(has_error)
@@ -276,5 +327,17 @@ mod tests {
             assert_eq!(filter.takes(&run), takes, "{filter:?}");
         }
         assert!(!Filter::default().takes(&fields(&[("app", "a"), (INNER_FIELD, "suggested")])));
+        let labelled = fields(&[("app", "a"), (LABELS_FIELD, r#"{"team":"blue","env":"prod"}"#)]);
+        let label = |name: &str, value: &str| (name.to_string(), value.to_string());
+        for (labels, takes) in [
+            (vec![label("team", "blue")], true),
+            (vec![label("team", "blue"), label("env", "prod")], true),
+            (vec![label("team", "blue"), label("env", "test")], false),
+            (vec![label("other", "blue")], false),
+        ] {
+            let filter = Filter { labels, ..Filter::default() };
+            assert_eq!(filter.takes(&labelled), takes, "{filter:?}");
+            assert!(!filter.takes(&run));
+        }
     }
 }

@@ -30,6 +30,11 @@ pub async fn show(
     params: Params,
 ) -> Result<JsonBody<Json>, ApiError> {
     let (id, with_values) = (id.run()?, params.truth("values", false)?);
+    Box::pin(shown(&state, id, with_values)).await.map(JsonBody)
+}
+
+/// A run as [`show`] shows it.
+pub(super) async fn shown(state: &ApiState, id: RunId, with_values: bool) -> Result<Json, ApiError> {
     let gone = || ApiError::not_found("Workflow run not found.");
     let at_rest = state.store.run_at_rest(id).await?.ok_or_else(gone)?;
     let mut record = RunRecord::read(id, &at_rest.run)?;
@@ -58,7 +63,7 @@ pub async fn show(
     shown.insert("inputs".into(), record.inputs.into());
     shown.insert("outputs".into(), record.outputs.into());
     shown.insert("conversation".into(), conversation(&run, &render).await?.into());
-    shown.insert("pauses".into(), pauses::list_json(&state, id).await?.into());
+    shown.insert("pauses".into(), pauses::list_json(state, id).await?.into());
     let (waits, now) = (waiting::waits(&*state.store, &run).await?, SystemClock.now());
     let all_warnings = warnings(&run, &waits, now, &render).await?;
     shown.insert("warnings_count".into(), all_warnings.as_array().map_or(0, Vec::len).into());
@@ -73,10 +78,10 @@ pub async fn show(
         shown.insert("lists".into(), lists);
     }
     shown.insert("models".into(), spending::by_model(&state.store.ledger(id).await?));
-    let (calls, count) = calls(&state, id).await?;
+    let (calls, count) = calls(state, id).await?;
     shown.insert("calls".into(), calls.into());
     shown.insert("calls_count".into(), count.into());
-    Ok(JsonBody(Json::Object(shown)))
+    Ok(Json::Object(shown))
 }
 
 /// The working time of the run in seconds. A running job counts up to now, as if its worker were alive.
@@ -143,6 +148,7 @@ pub(super) fn summary(run: &RunRecord) -> JsonMap {
         "exceptions_count": run.exceptions,
         "warnings_count": run.warnings.unwrap_or(0),
         "key": run.key,
+        "labels": run.labels,
         "caller": run.caller.as_ref().map(|caller| {
             json!({"run": caller.run, "node": caller.node, "frame": caller.frame})
         }),

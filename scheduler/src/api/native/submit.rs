@@ -1,18 +1,24 @@
-//! `POST /api/v1/runs`.
+//! `POST /api/v1/runs`. The answer comes as soon as the run is accepted: that is the asynchronous mode. With `wait` it comes
+//! with the end of the run.
+
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
+use tidemill_common::ids::RunId;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
 use crate::api::admin::AdminCaller;
 use crate::api::auth::sha256_hex;
 use crate::api::durability;
-use crate::api::error::ApiError;
-use crate::api::native::apps;
-use crate::api::request::{Body, nothing_left, take_count, take_list, take_object, take_text};
+use crate::api::ends::wait_for_end;
+use crate::api::error::{ApiError, RUN_ID};
+use crate::api::native::{apps, labels, runs};
+use crate::api::request::{Body, Params, nothing_left, take_count, take_list, take_object, take_text};
 use crate::api::roles::Role;
 use crate::submit::host;
 use crate::submit::{Idempotency, Submission, SystemValues, USER_CHARS_MAX, WorkflowSource};
@@ -21,16 +27,20 @@ use crate::workflows::Seals;
 /// The longest idempotency key, in characters.
 const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 
-/// Submits a run. 201 when it is new, 200 when the same request under the same idempotency key created it before.
+/// Submits a run. 201 when it is new, 200 when the same request under the same idempotency key created it before. With
+/// `wait`: 200 and the run when it has ended or waits within this time, else 202 and the run as it is. The run continues when
+/// the client leaves.
 ///
 /// # Errors
 /// The errors of [`crate::submit::SubmitError`], 403 when a text with seals comes from a key that is not of an admin, and 400 for an unreadable request.
 pub(crate) async fn submit(
     State(state): State<ApiState>,
     Extension(caller): Extension<AdminCaller>,
+    params: Params,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    let wait = wait(&state, &params)?;
     let mut map = body.object()?;
     let workflow = workflow(&state, &mut map).await?;
     let inputs = take_object(&mut map, "inputs")?.unwrap_or_default();
@@ -58,6 +68,7 @@ pub(crate) async fn submit(
         commands: take_list(&mut map, "commands")?,
         call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),
         options,
+        labels: labels::take(&mut map, &state.config.run)?,
         idempotency: idempotency(&headers, "admin", &body)?,
         root: take_text(&mut map, "root")?,
         is_of_operator: true,
@@ -67,6 +78,12 @@ pub(crate) async fn submit(
     };
     nothing_left(&map)?;
     let done = state.submitter.submit(submission).await?;
+    if let Some(wait) = wait {
+        // The run exists, so an error must not hide it.
+        return Box::pin(waited(&state, done.run, wait))
+            .await
+            .map_err(|error| error.with(RUN_ID, done.run.to_string().into()));
+    }
     let status = if done.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = json!({
         "id": done.run.to_string(),
@@ -77,6 +94,33 @@ pub(crate) async fn submit(
         answer["conversation_id"] = id.into();
     }
     Ok((status, JsonBody(answer)))
+}
+
+/// The longest wait that a request asks for.
+fn wait(state: &ApiState, params: &Params) -> Result<Option<Duration>, ApiError> {
+    let Some(text) = params.get("wait") else { return Ok(None) };
+    let max = state.config.scheduler.wait_seconds_max;
+    match text.parse::<u64>() {
+        Ok(seconds) if seconds <= max => Ok(Some(Duration::from_secs(seconds))),
+        Ok(_) | Err(_) => {
+            let message =
+                format!("wait must be a number of seconds from 0 to {max} (scheduler.wait_seconds_max)");
+            Err(ApiError::invalid_param(message))
+        }
+    }
+}
+
+/// The run as it is when it has ended or waits, or after this time.
+async fn waited(
+    state: &ApiState,
+    run: RunId,
+    wait: Duration,
+) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    drop(tokio::time::timeout(wait, wait_for_end(state, run)).await);
+    let shown = Box::pin(runs::shown(state, run, false)).await?;
+    let status = shown["status"].as_str().and_then(RunStatus::from_name);
+    let has_come = status.is_some_and(|status| status.is_over() || status == RunStatus::Paused);
+    Ok((if has_come { StatusCode::OK } else { StatusCode::ACCEPTED }, JsonBody(shown)))
 }
 
 /// What the host of a run tells about it, besides the run itself.

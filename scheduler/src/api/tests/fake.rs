@@ -13,13 +13,14 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Annotations, Answered, App, AppKey, AppRecords, AuditEntry, AuditKept, AuditLog, AuditPage, Catalog,
-    CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule,
-    Durability, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant,
-    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Notice,
-    NoticePlace, NoticeTried, NoticesAhead, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal,
-    Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges,
-    TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall, WaitingNotices, Webhooks, Written,
+    Annotations, Answered, App, AppKey, AppLimits, AppRecords, AuditEntry, AuditKept, AuditLog, AuditPage,
+    Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter,
+    DueSchedule, Durability, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
+    KeyGrant, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey,
+    NewRun, Notice, NoticePlace, NoticeTried, NoticesAhead, Page, PauseAnswer, PutBack, PutEntry, Rated,
+    Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
+    Trigger, TriggerChanges, TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall,
+    WaitingNotices, Webhooks, Written,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -181,7 +182,13 @@ impl Runs for FakeStore {
     fn annotations(&self) -> &dyn Annotations {
         &self.knowledge.0
     }
+    fn app_limits(&self) -> &dyn AppLimits {
+        &self.knowledge.0
+    }
     fn app_records(&self) -> &dyn AppRecords {
+        &self.knowledge.0
+    }
+    fn removals(&self) -> &dyn Removals {
         &self.knowledge.0
     }
     fn fleet(&self) -> &dyn Fleet {
@@ -361,7 +368,10 @@ impl Runs for FakeStore {
     async fn lists_runs_by_app(&self, _: &str, _: Option<RunStatus>) -> Result<bool, StoreError> {
         Ok(false)
     }
-    async fn runs_gone(&self, _: &str, _: &[RunId]) -> Result<(), StoreError> {
+    async fn count_runs(&self, _: &ListRuns) -> Result<u64, StoreError> {
+        Ok(self.lock().created.len() as u64)
+    }
+    async fn runs_gone(&self, _: &ListRuns, _: &[RunId]) -> Result<(), StoreError> {
         Ok(())
     }
     async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError> {

@@ -1,4 +1,5 @@
-//! Tests of the runs whose files the operator hands to a run: by a submission, by a snapshot, and to a second try.
+//! Tests of the runs whose files the operator hands to a run: by a submission, by a snapshot, and to a second try; and of snapshots
+//! that are refused.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -49,4 +50,29 @@ async fn files_that_the_operator_hands_over_stay_so_in_an_import_and_in_a_second
     let retry = Retry { run, of: submitted, from: (FramePath::root(), NodeId::from("e")) };
     server.state.submitter.retry(&snapshot.text, &retry).await.unwrap();
     assert_eq!(handed(&store, run).await, BTreeSet::from(given));
+}
+
+#[tokio::test]
+async fn a_snapshot_whose_state_cannot_be_read_is_refused_and_begins_no_run() {
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let server = Server::over(config(), store.clone(), Arc::default());
+    let (app, _) = server.app().await;
+    let run = server.run(&app).await;
+    let whole = server.get(ADMIN, &format!("/api/v1/runs/{run}/snapshot")).await.json();
+    for wrong in [json!({"n:x/start": null}), json!({"n:x/start": 1e300}), json!({"nothing": 1})] {
+        let mut snapshot = whole.clone();
+        snapshot["state"] = wrong.clone();
+        let answer = server.post(ADMIN, "/api/v1/runs/import", &snapshot).await;
+        assert_eq!(
+            (answer.status.as_u16(), &answer.json()["code"]),
+            (400, &json!("invalid_param")),
+            "{wrong}"
+        );
+    }
+    let mut contradicts = whole.clone();
+    (contradicts["status"], contradicts["state"]) = (json!("running"), json!({}));
+    let answer = server.post(ADMIN, "/api/v1/runs/import", &contradicts).await;
+    assert!(answer.status == 400 && answer.text.contains("contradicts itself"), "{}", answer.text);
+    let runs = server.get(ADMIN, "/api/v1/runs").await.json();
+    assert_eq!(runs["data"].as_array().map(Vec::len), Some(1), "{runs}");
 }

@@ -59,9 +59,10 @@ impl From<SubmitError> for OrderError {
     fn from(error: SubmitError) -> Self {
         match error {
             SubmitError::Store(error) => error.into(),
-            SubmitError::Busy | SubmitError::QueueFull | SubmitError::BlobGone => {
-                Self::Temporary(error.to_string())
-            }
+            SubmitError::Busy
+            | SubmitError::QueueFull
+            | SubmitError::OverLimit(_)
+            | SubmitError::BlobGone => Self::Temporary(error.to_string()),
             other => Self::Permanent(other.to_string()),
         }
     }

@@ -29,6 +29,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::background::budgets::Meter;
+use crate::background::limits::Limiter;
 use crate::metrics::Counts;
 use crate::namespace::Namespace;
 use crate::shards::batch;
@@ -68,6 +69,8 @@ pub struct LoopContext {
     /// Holds the files of the runs.
     pub files: Arc<dyn Files>,
     pub meter: Arc<Meter>,
+    /// Follows the places of runs.
+    pub limiter: Arc<Limiter>,
     /// The settings of the namespace, which may grow.
     pub namespace: Arc<Namespace>,
     /// Notified when a commit has stored orders for sub-workflow runs.
@@ -380,6 +383,9 @@ impl<'a> ShardLoop<'a> {
             }
             if write.notice.is_some() {
                 self.context.noticed.notify_one();
+            }
+            if let (Some((from, to)), Some(run)) = (write.status, self.cache.get(&write.run)) {
+                self.context.limiter.moved(write.run, &run.head, from, to);
             }
             if let (Some((_, to)), true) = (write.status, write.ended_at.is_some()) {
                 self.counts.ended(to);

@@ -37,6 +37,9 @@ pub(super) struct InputArgs {
     /// An option of the run, as JSON or text, such as deadline_ms=60000, max_steps=100, interactive=false
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = pair)]
     option: Vec<(String, String)>,
+    /// A label by which the run is found again, such as ticket=4711; may be given several times
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
+    label: Vec<(String, String)>,
     /// Name of the user for whom the workflow runs
     #[arg(long, default_value = "tidemill")]
     user: String,
@@ -131,6 +134,10 @@ impl InputArgs {
         if !self.option.is_empty() {
             let option = |(name, text): &(String, String)| (name.clone(), json_or_text(text));
             body["options"] = Json::Object(self.option.iter().map(option).collect());
+        }
+        if !self.label.is_empty() {
+            let label = |(name, value): &(String, String)| (name.clone(), Json::from(value.as_str()));
+            body["labels"] = Json::Object(self.label.iter().map(label).collect());
         }
         Ok(Request { body, inputs: given, files, user: self.user.clone() })
     }

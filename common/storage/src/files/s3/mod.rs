@@ -220,6 +220,35 @@ impl Uploads for S3 {
         }
     }
 
+    async fn some(&self, after: &str, most: usize) -> Result<(Vec<Upload>, Option<String>), FilesError> {
+        let root = self.path(UPLOADS);
+        let mut listed = match after {
+            "" => self.store.list(Some(&root)),
+            after => self.store.list_with_offset(Some(&root), &Path::from(after)),
+        };
+        let mut places = Vec::new();
+        while let Some(object) = listed.try_next().await.map_err(failed)? {
+            let place = object.location.to_string();
+            if uploads::id_in(&place).is_some() {
+                places.push(place);
+            }
+            if places.len() >= most {
+                break;
+            }
+        }
+        drop(listed);
+        let next = places.last().filter(|_| places.len() >= most).cloned();
+        let mut found = Vec::with_capacity(places.len());
+        for id in places.iter().filter_map(|place| uploads::id_in(place)) {
+            match Uploads::find(self, id).await {
+                Ok(upload) => found.push(upload),
+                Err(FilesError::Missing(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((found, next))
+    }
+
     async fn expire(&self, before: &str, most: usize) -> Result<bool, FilesError> {
         let root = self.path(UPLOADS);
         let is_old = |path: &Path| {

@@ -178,6 +178,13 @@ pub trait Uploads: fmt::Debug + Send + Sync {
     /// Those of the storage. A missing file is not an error.
     async fn discard(&self, reference: &str) -> Result<(), FilesError>;
 
+    /// Some records of uploads after a position, in the order of their places (empty: from the begin); and the next position.
+    /// Reads at most `most` records.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    async fn some(&self, after: &str, most: usize) -> Result<(Vec<Upload>, Option<String>), FilesError>;
+
     /// Removes at most `most` files of uploads from days before this one; returns whether none is left. It may be done by
     /// several processes at once.
     ///
@@ -207,6 +214,11 @@ pub(super) fn written(upload: &Upload) -> Bytes {
 pub(super) fn read(id: UploadId, bytes: &[u8]) -> Result<Upload, FilesError> {
     let read = serde_json::from_slice(bytes).ok().filter(|upload: &Upload| upload.id == id);
     read.ok_or_else(|| FilesError::Missing(id.to_string()))
+}
+
+/// The id of the upload whose record is at a place below [`UPLOADS`].
+pub(super) fn id_in(path: &str) -> Option<UploadId> {
+    path.rsplit('/').next()?.strip_suffix(".json")?.parse().ok()
 }
 
 /// The day of a place below [`UPLOADS`].

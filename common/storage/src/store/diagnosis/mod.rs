@@ -76,6 +76,10 @@ pub struct Fleet {
     pub patterns_refused: Vec<String>,
     /// What living workers lack, as their records say.
     pub lacks: Vec<Lack>,
+    /// The ids of apps that are off.
+    pub apps_off: Vec<String>,
+    /// The number of removals of apps and users that are under way.
+    pub removals: usize,
 }
 
 /// Something that a worker lacks.
@@ -145,6 +149,14 @@ impl Fleet {
                  add the channel pattern `&{pattern}` to the user"
             );
             found.push(Finding::new(Severity::Warning, text));
+        }
+        if !self.apps_off.is_empty() {
+            let text = format!("apps that are off and accept no new runs: {}", self.apps_off.join(", "));
+            found.push(Finding::new(Severity::Hint, text));
+        }
+        if self.removals > 0 {
+            let text = format!("apps or users that are being removed: {}", self.removals);
+            found.push(Finding::new(Severity::Hint, text));
         }
         found
     }

@@ -23,6 +23,20 @@ pub(super) struct Records {
     users: BTreeMap<String, EndUser>,
 }
 
+impl Records {
+    pub(super) fn drop_users(&mut self, is_meant: impl Fn(&EndUser) -> bool) {
+        self.users.retain(|_, user| !is_meant(user));
+    }
+
+    pub(super) fn drop_user(&mut self, id: &str) {
+        self.users.remove(id);
+    }
+
+    pub(super) fn drop_versions(&mut self, app: &str) {
+        self.versions.retain(|(of, _), _| of != app);
+    }
+}
+
 #[async_trait]
 impl AppRecords for MemoryStore {
     async fn keep_version(&self, app: &App, at: Timestamp) -> Result<(), StoreError> {

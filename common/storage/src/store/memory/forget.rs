@@ -64,7 +64,7 @@ impl MemoryStore {
 }
 
 impl Shard {
-    fn forget_conversation(&mut self, id: &str) {
+    pub(super) fn forget_conversation(&mut self, id: &str) {
         let Some(kept) = self.conversations.remove(id) else { return };
         for variable in kept.fields.keys().filter_map(|field| variable_of_field(field)) {
             self.blobs.remove(&conversation_copy(id, variable));

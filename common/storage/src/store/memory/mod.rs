@@ -7,6 +7,7 @@
 
 mod annotations;
 mod app_keys;
+mod app_limits;
 mod app_records;
 mod audit;
 mod calls;
@@ -24,6 +25,7 @@ mod knowledge;
 mod limit;
 mod pauses;
 mod queue;
+mod removals;
 mod runs;
 mod shard;
 mod shards;
@@ -42,7 +44,7 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 
 use super::following::Followed;
-use super::{App, Hint, Meta, Raised, StoreError};
+use super::{App, AppState, Hint, Meta, Raised, StoreError};
 pub use inspect::Snapshot;
 use shard::Shard;
 use tidemill_base::clock::{Clock, Timestamp};
@@ -82,7 +84,12 @@ struct Namespace {
     records: BTreeMap<String, fleet::StoredRecord>,
     queue_names: std::collections::BTreeSet<String>,
     apps: BTreeMap<String, App>,
+    /// Apps that accept no runs, also those that were removed.
+    closed_apps: BTreeMap<String, AppState>,
+    /// The texts of removals.
+    removals: BTreeMap<String, String>,
     keys: app_keys::AppKeys,
+    limited: app_limits::Limited,
     records_of_apps: app_records::Records,
     audit: audit::Entries,
     /// The webhook of each app.

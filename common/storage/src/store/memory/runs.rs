@@ -9,13 +9,15 @@ use async_trait::async_trait;
 use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
 use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
+use crate::store::labels::{LABELS_FIELD, label_ids};
 use crate::store::{
-    Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
-    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
-    EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases, ListConversations,
-    ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
-    Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, shard_of,
+    Annotations, Answered, App, AppKey, AppLimits, AppRecords, AppState, Catalog, CatalogKind,
+    ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable,
+    Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases,
+    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer,
+    PutBack, PutEntry, Rated, Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent,
+    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged,
+    WaitingCall, shard_of,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -27,7 +29,12 @@ use tidemill_wire::state::AtRest;
 use tidemill_wire::state::messages::{HISTORY_PART, OBJECTS_FIELD, index_field};
 use tidemill_workflow::messages::MAIN;
 
-fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -> Created {
+fn create(
+    shard: &mut Shard,
+    new: &NewRun,
+    bounds: (u64, u64),
+    (closed, now): (Option<AppState>, Timestamp),
+) -> Created {
     let (inbox_max, queue_max) = bounds;
     if new.schedule.as_ref().is_some_and(|from| !shard.is_due(&from.trigger, from.due)) {
         return Created::Passed;
@@ -39,6 +46,9 @@ fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -
         shard.moved_by(new.schedule.as_ref());
         calls::taken(shard, new.called.as_ref());
         return Created::Exists;
+    }
+    if let Some(state) = closed {
+        return Created::Closed(state);
     }
     if shard.inbox.len() as u64 >= inbox_max {
         return Created::Busy;
@@ -86,6 +96,28 @@ impl Inner {
         let now = self.now();
         self.lock().shard(shard).put_blob(id, text, now);
     }
+    /// All runs that a query lists, newest first.
+    fn runs_in(&self, query: &ListRuns) -> Vec<RunId> {
+        let space = self.lock();
+        let is_of_every_status = query.app.is_some() || query.label.is_some();
+        let has_label = |run: &Run, label: &String| {
+            label_ids(run.fields.get(LABELS_FIELD).map(String::as_str)).contains(label)
+        };
+        let wanted = |id: &RunId, run: &Run| {
+            (is_of_every_status || query.status.is_none_or(|status| run.status() == Some(status)))
+                && query.before.is_none_or(|before| run.created_at < before)
+                && query.since.is_none_or(|since| run.created_at >= since)
+                && query.shards.as_ref().is_none_or(|shards| shards.contains(&id.shard()))
+                && query.label.as_ref().is_none_or(|label| has_label(run, label))
+                && (query.label.is_some()
+                    || query.app.as_ref().is_none_or(|app| run.fields.get("app") == Some(app)))
+        };
+        let runs = space.shards.values().flat_map(|shard| &shard.runs);
+        let mut found: Vec<(Timestamp, RunId)> =
+            runs.filter(|(id, run)| wanted(id, run)).map(|(id, run)| (run.created_at, *id)).collect();
+        found.sort_by(|a, b| b.cmp(a));
+        found.into_iter().map(|(_, id)| id).collect()
+    }
     fn page_of(&self, run: RunId, part: &str, page: Page) -> Vec<String> {
         let mut space = self.lock();
         let entries = space.shard(run.shard()).runs.get(&run).and_then(|run| run.lists.get(part));
@@ -106,7 +138,15 @@ impl Runs for MemoryStore {
         self
     }
 
+    fn app_limits(&self) -> &dyn AppLimits {
+        self
+    }
+
     fn app_records(&self) -> &dyn AppRecords {
+        self
+    }
+
+    fn removals(&self) -> &dyn Removals {
         self
     }
 
@@ -138,7 +178,8 @@ impl Runs for MemoryStore {
         let now = self.inner.now();
         let bounds = (self.inner.inbox_max, self.inner.queue_max);
         let mut space = self.inner.lock();
-        let created = create(space.shard(new.id.shard()), new, bounds, now);
+        let closed = new.app().and_then(|app| space.closed_apps.get(app).copied());
+        let created = create(space.shard(new.id.shard()), new, bounds, (closed, now));
         if created == Created::Created {
             space.queue_names.extend(new.queues.iter().map(|name| name.to_string()));
         }
@@ -176,26 +217,20 @@ impl Runs for MemoryStore {
     }
 
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
-        let space = self.inner.lock();
-        let wanted = |id: &RunId, run: &Run| {
-            (query.app.is_some() || query.status.is_none_or(|status| run.status() == Some(status)))
-                && query.before.is_none_or(|before| run.created_at < before)
-                && query.since.is_none_or(|since| run.created_at >= since)
-                && query.shards.as_ref().is_none_or(|shards| shards.contains(&id.shard()))
-                && query.app.as_ref().is_none_or(|app| run.fields.get("app") == Some(app))
-        };
-        let runs = space.shards.values().flat_map(|shard| &shard.runs);
-        let mut found: Vec<(Timestamp, RunId)> =
-            runs.filter(|(id, run)| wanted(id, run)).map(|(id, run)| (run.created_at, *id)).collect();
-        found.sort_by(|a, b| b.cmp(a));
-        Ok(found.into_iter().take(query.limit).map(|(_, id)| id).collect())
+        let mut found = self.inner.runs_in(query);
+        found.truncate(query.limit);
+        Ok(found)
+    }
+
+    async fn count_runs(&self, query: &ListRuns) -> Result<u64, StoreError> {
+        Ok(self.inner.runs_in(query).len() as u64)
     }
 
     async fn lists_runs_by_app(&self, _: &str, _: Option<RunStatus>) -> Result<bool, StoreError> {
         Ok(true)
     }
 
-    async fn runs_gone(&self, _: &str, _: &[RunId]) -> Result<(), StoreError> {
+    async fn runs_gone(&self, _: &ListRuns, _: &[RunId]) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -424,8 +459,10 @@ impl Runs for MemoryStore {
     ) -> Result<(), StoreError> {
         let mut space = self.inner.lock();
         space.change_triggers(triggers, self.inner.meta());
-        let annotation_reply = space.apps.get(&app.id).and_then(|known| known.annotation_reply.clone());
-        space.apps.insert(app.id.clone(), App { annotation_reply, ..app.clone() });
+        let known = space.apps.get(&app.id);
+        let annotation_reply = known.and_then(|known| known.annotation_reply.clone());
+        let state = known.map(|known| known.state).unwrap_or_default();
+        space.apps.insert(app.id.clone(), App { annotation_reply, state, ..app.clone() });
         if let Some(hash) = key_hash {
             let at = Timestamp::from_millis(app.created_at_ms);
             space.keys.add(&app.id, hash, KeyNote::made(hash, at, true));

@@ -260,6 +260,11 @@ impl Shards for MemoryStore {
         Ok(Indexed::All)
     }
 
+    async fn tidy_labels(&self, _: ShardId, _: usize) -> Result<(), StoreError> {
+        // It was written by no other version.
+        Ok(())
+    }
+
     async fn settle_early_files(
         &self,
         shard: ShardId,

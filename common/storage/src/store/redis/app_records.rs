@@ -136,8 +136,13 @@ impl AppRecords for RedisStore {
 }
 
 impl RedisStore {
-    /// Hides runs of this conversation, or inner runs if it is empty.
-    async fn forget(&self, shard: ShardId, conversation: &str, runs: &[RunId]) -> Result<(), StoreError> {
+    /// Hides runs of this conversation, inner runs if it is empty, or all of these runs if it is `*`.
+    pub(super) async fn forget(
+        &self,
+        shard: ShardId,
+        conversation: &str,
+        runs: &[RunId],
+    ) -> Result<(), StoreError> {
         for some in runs.chunks(RUNS_AT_ONCE) {
             let mut keys = vec![self.keys.ended(shard)];
             keys.extend(some.iter().map(|run| self.keys.run(*run)));

@@ -9,7 +9,7 @@ use super::keys::GROUP;
 use super::{RedisStore, StoreError};
 use crate::store::diagnosis::{Fleet, Lack, LiveProcess, OldestJob, QueueState, ShardState};
 use crate::store::redis::connection::replies::{array, entry, pairs, take, text};
-use crate::store::{self, Runs as _};
+use crate::store::{self, AppState, Removals as _, Runs as _};
 use tidemill_base::ids::{EntryId, RunId, ShardId};
 use tidemill_wire::VERSION;
 use tidemill_wire::worker::Missing;
@@ -54,7 +54,25 @@ impl RedisStore {
             versions: (version.unwrap_or(VERSION), VERSION),
             patterns_refused: self.patterns_refused().await?,
             lacks: living.iter().flat_map(lacks).collect(),
+            apps_off: self.apps_off().await?,
+            removals: self.removals_under_way().await?.len(),
         })
+    }
+
+    /// The ids of apps that are off.
+    async fn apps_off(&self) -> Result<Vec<String>, StoreError> {
+        let mut off = store::Runs::apps(self).await?;
+        let mut pipe = redis::Pipeline::with_capacity(off.len());
+        for id in &off {
+            pipe.cmd("HGET").arg(self.keys.app(id)).arg("state");
+        }
+        if pipe.is_empty() {
+            return Ok(off);
+        }
+        let states: Vec<Option<String>> = self.connector.ask_all("reading the states of apps", &pipe).await?;
+        let mut states = states.into_iter();
+        off.retain(|_| states.next().flatten().as_deref() == Some(AppState::Off.name()));
+        Ok(off)
     }
 
     /// The patterns of channels that this user may not subscribe to.

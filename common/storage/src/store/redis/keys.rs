@@ -15,11 +15,11 @@ use tidemill_engine::state::run::RunStatus;
 pub const GROUP: &str = "workers";
 
 /// The beginnings of keys of the namespace that have a hash tag of their own.
-const OWN_TAGS: [&str; 4] = ["limit:", "uploads:", "knowledge:", "annotations:"];
+const OWN_TAGS: [&str; 5] = ["limit:", "limits:", "uploads:", "knowledge:", "annotations:"];
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.
-const FAMILIES: [&str; 37] = [
+const FAMILIES: [&str; 39] = [
     "meta",
     "schedulers",
     "workers",
@@ -34,6 +34,7 @@ const FAMILIES: [&str; 37] = [
     "key",
     "keys",
     "budgets",
+    "limits",
     "trigger",
     "triggers",
     "provider",
@@ -56,6 +57,7 @@ const FAMILIES: [&str; 37] = [
     "plugin-package",
     "plugins",
     "probe",
+    "removals",
     "webhooks",
 ];
 /// Those of them that are about living processes.
@@ -178,6 +180,10 @@ impl Keys {
     pub fn webhooks(&self) -> String {
         self.global("webhooks")
     }
+    /// hash: the progress of each removal of an app or a user, as JSON
+    pub fn removals(&self) -> String {
+        self.global("removals")
+    }
     /// stream: the audit log
     pub fn audit(&self) -> String {
         self.global("audit")
@@ -217,6 +223,18 @@ impl Keys {
     /// hash: the budgets of keys by id, as JSON
     pub fn key_budgets(&self) -> String {
         self.global("budgets")
+    }
+    /// hash: the limits that are set for apps and keys, by their owner, as JSON
+    pub fn limits_set(&self) -> String {
+        self.global("limits")
+    }
+    /// What an app and its keys count, all in one slot. `runs`, zset: places of runs by the time when they were taken (ms).
+    /// `requests`, string PX: the time up to which the allowed requests are used (us).
+    pub fn limited(&self, app: &str, kind: &str, key: Option<&str>) -> String {
+        match key {
+            Some(key) => self.own(&format!("limits:{{{app}}}:{kind}:{key}")),
+            None => self.own(&format!("limits:{{{app}}}:{kind}")),
+        }
     }
     /// hash: a trigger
     pub fn trigger(&self, id: &str) -> String {
@@ -339,6 +357,29 @@ impl Keys {
     fn glob(&self) -> String {
         format!("{}:{{*}}", escaped(&self.namespace))
     }
+    /// pattern of the conversations of all shards, and of their parts
+    pub(super) fn all_conversations(&self) -> String {
+        format!("{}:conversation:*", self.glob())
+    }
+    /// The shard and the id of a conversation; `None` for the key of a part of one.
+    pub(super) fn shard_and_conversation<'a>(&self, key: &'a str) -> Option<(ShardId, &'a str)> {
+        let rest = key.strip_prefix(&self.namespace)?.strip_prefix(":{")?;
+        let (shard, id) = rest.split_once("}:conversation:")?;
+        // An id has no colon.
+        Some((ShardId(shard.parse().ok()?), id)).filter(|(_, id)| !id.contains(':'))
+    }
+    /// pattern of the idempotency keys of all shards
+    pub(super) fn all_idempotency(&self) -> String {
+        format!("{}:idem:*", self.glob())
+    }
+    /// pattern of all users of apps
+    pub(super) fn all_end_users(&self) -> String {
+        format!("{}:end_user:*", escaped(&self.common))
+    }
+    /// pattern of what counts the uploads of the users of an app
+    pub(super) fn uploads_of_users(&self, app: &str) -> String {
+        format!("{}:uploads:{{{}}}:user:*", escaped(&self.namespace), escaped(app))
+    }
     /// Patterns that all keys of the namespace fit. So may keys of others, such as `tm:x`.
     pub(super) fn everything(&self) -> Vec<String> {
         let mut beginnings = vec![&self.namespace, &self.common];
@@ -406,6 +447,18 @@ impl Keys {
     /// zset: runs of one app by creation (us); `None` without an app
     pub fn runs_of_app(&self, shard: ShardId, app: Option<&str>) -> Option<String> {
         Some(self.tagged(shard, &["}:runs_of_app:", app?]))
+    }
+    /// zset: runs with a label by creation (us), by the label's id
+    pub fn runs_of_label(&self, shard: ShardId, label: &str) -> String {
+        self.tagged(shard, &["}:runs_of_label:", label])
+    }
+    /// zset: ids of labels by the creation of the newest run that has the label (us)
+    pub fn labels(&self, shard: ShardId) -> String {
+        self.shard(shard, "labels")
+    }
+    /// string: `off` or `removing`; this app accepts no runs on the shard
+    pub fn closed(&self, shard: ShardId, app: &str) -> String {
+        self.tagged(shard, &["}:closed:", app])
     }
     /// string: progress of the list of runs by app over older runs: a creation time (us), or `all`
     pub fn runs_of_apps(&self, shard: ShardId) -> String {
@@ -645,6 +698,7 @@ mod tests {
         let of = |keys: &Keys| {
             [
                 keys.limit("account", "level", "*"),
+                keys.limited("app", "runs", Some("k")),
                 keys.uploads("app", None),
                 keys.of_dataset("set", "hits"),
                 keys.annotation("app", "hits", "1"),
@@ -655,7 +709,7 @@ mod tests {
         assert_eq!(of(&one), of(&cluster));
         for keys in [one, cluster] {
             let tags = of(&keys).map(|key| keys.tag_of(&key).to_string());
-            assert_eq!(tags, ["account", "app", "set", "app", "3", "*"]);
+            assert_eq!(tags, ["account", "app", "app", "set", "app", "3", "*"]);
             for key in [keys.meta(), keys.app("{3}"), keys.knowledge(), keys.worker("limit:{3}")] {
                 assert_eq!(keys.tag_of(&key), "tm", "{key}");
             }
@@ -677,6 +731,8 @@ mod tests {
                 keys.knowledge(),
                 keys.of_dataset("d", "hits"),
                 keys.limit("a", "level", "*"),
+                keys.limits_set(),
+                keys.limited("a", "requests", None),
                 keys.annotation("app", "hits", "1"),
                 keys.uploads("app", Some("u")),
                 keys.fence(ShardId(0)),

@@ -8,6 +8,7 @@ pub mod scripts;
 
 mod annotations;
 mod app_keys;
+mod app_limits;
 mod app_records;
 mod asked;
 mod audit;
@@ -32,8 +33,10 @@ mod limit;
 mod listing;
 mod messages;
 mod pauses;
+mod removals;
 mod runs;
 mod runs_of_app;
+mod runs_of_label;
 mod shard_readers;
 mod shards;
 mod suspects;

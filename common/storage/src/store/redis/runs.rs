@@ -11,12 +11,13 @@ use super::asked::complete;
 use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
-    Annotations, Answered, App, AppKey, AppRecords, Catalog, CatalogKind, ConversationChange,
-    ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
-    EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases, ListConversations,
-    ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
-    Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall, unreadable_events,
+    Annotations, Answered, App, AppKey, AppLimits, AppRecords, AppState, Catalog, CatalogKind,
+    ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable,
+    Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases,
+    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer,
+    PutBack, PutEntry, Rated, Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent,
+    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged,
+    WaitingCall, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -65,7 +66,15 @@ impl Runs for RedisStore {
         self
     }
 
+    fn app_limits(&self) -> &dyn AppLimits {
+        self
+    }
+
     fn app_records(&self) -> &dyn AppRecords {
+        self
+    }
+
+    fn removals(&self) -> &dyn Removals {
         self
     }
 
@@ -153,6 +162,7 @@ impl Runs for RedisStore {
             "BUSY" => Ok(Created::Busy),
             "QUEUE" => Ok(Created::QueueFull),
             "NOBLOB" => Ok(Created::BlobMissing),
+            "off" | "removing" => Ok(Created::Closed(AppState::named(&word))),
             other => Err(unexpected("creating a run", other)),
         }
     }
@@ -185,26 +195,16 @@ impl Runs for RedisStore {
     }
 
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
-        const DOING: &str = "listing runs";
-        let meta = Runs::meta(self).await?;
-        let before = query.before.map_or("+inf".to_string(), |t| format!("({}", t.micros()));
-        let since = query.since.map_or("-inf".to_string(), |t| t.micros().to_string());
-        let mut pipe = redis::pipe();
-        let wanted = |shard: &ShardId| query.shards.as_ref().is_none_or(|shards| shards.contains(shard));
-        let shards: Vec<ShardId> = (0..meta.shards).map(ShardId).filter(wanted).collect();
-        if shards.is_empty() {
+        let (keys, [before, since]) = (self.keys_of_list(query).await?, bounds_of(query));
+        if keys.is_empty() {
             return Ok(Vec::new());
         }
-        for shard in shards {
-            let key = match (self.keys.runs_of_app(shard, query.app.as_deref()), query.status) {
-                (Some(of_app), _) => of_app,
-                (None, Some(status)) => self.keys.runs_of(shard, status),
-                (None, None) => self.keys.runs(shard),
-            };
+        let mut pipe = redis::Pipeline::with_capacity(keys.len());
+        for key in keys {
             pipe.cmd("ZREVRANGEBYSCORE").arg(key).arg(&before).arg(&since).arg("WITHSCORES");
             pipe.arg("LIMIT").arg(0).arg(query.limit);
         }
-        let shards: Vec<Vec<(String, f64)>> = self.connector.ask_all(DOING, &pipe).await?;
+        let shards: Vec<Vec<(String, f64)>> = self.connector.ask_all("listing runs", &pipe).await?;
         let mut runs: Vec<(f64, RunId)> =
             shards.into_iter().flatten().filter_map(|(id, score)| Some((score, id.parse().ok()?))).collect();
         runs.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
@@ -212,12 +212,25 @@ impl Runs for RedisStore {
         Ok(runs.into_iter().map(|(_, id)| id).collect())
     }
 
+    async fn count_runs(&self, query: &ListRuns) -> Result<u64, StoreError> {
+        let (keys, [before, since]) = (self.keys_of_list(query).await?, bounds_of(query));
+        let mut pipe = redis::Pipeline::with_capacity(keys.len());
+        for key in keys {
+            pipe.cmd("ZCOUNT").arg(key).arg(&since).arg(&before);
+        }
+        if pipe.is_empty() {
+            return Ok(0);
+        }
+        let counts: Vec<u64> = self.connector.ask_all("counting runs", &pipe).await?;
+        Ok(counts.into_iter().sum())
+    }
+
     async fn lists_runs_by_app(&self, app: &str, status: Option<RunStatus>) -> Result<bool, StoreError> {
         self.lists_by_app(app, status).await
     }
 
-    async fn runs_gone(&self, app: &str, gone: &[RunId]) -> Result<(), StoreError> {
-        self.take_off_app(app, gone).await
+    async fn runs_gone(&self, query: &ListRuns, gone: &[RunId]) -> Result<(), StoreError> {
+        self.take_off_list(query, gone).await
     }
 
     async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError> {
@@ -477,6 +490,7 @@ impl Runs for RedisStore {
             document: take("document"),
             created_at_ms: take("created_at").parse().unwrap_or(0),
             triggers: serde_json::from_str(&take("triggers")).unwrap_or_default(),
+            state: AppState::named(&take("state")),
             annotation_reply: fields.remove("annotation_reply"),
         }))
     }
@@ -597,6 +611,22 @@ impl RedisStore {
         Ok(of_namespace.into_iter().chain(of_shards).chain(of_others).collect())
     }
 
+    /// The keys of the list that a query reads, one for each shard that it wants.
+    async fn keys_of_list(&self, query: &ListRuns) -> Result<Vec<String>, StoreError> {
+        let meta = Runs::meta(self).await?;
+        let wanted = |shard: &ShardId| query.shards.as_ref().is_none_or(|shards| shards.contains(shard));
+        let key = |shard| self.key_of_list(query, shard);
+        Ok((0..meta.shards).map(ShardId).filter(wanted).map(key).collect())
+    }
+
+    /// The key of the list that a query reads on a shard.
+    pub(super) fn key_of_list(&self, query: &ListRuns, shard: ShardId) -> String {
+        let of_label = query.label.as_deref().map(|label| self.keys.runs_of_label(shard, label));
+        let of_app = || self.keys.runs_of_app(shard, query.app.as_deref());
+        let of_status = || query.status.map(|status| self.keys.runs_of(shard, status));
+        of_label.or_else(of_app).or_else(of_status).unwrap_or_else(|| self.keys.runs(shard))
+    }
+
     async fn create(&self, new: &NewRun, graph_known: bool) -> Result<String, StoreError> {
         let (keys, shard, (hash, document)) = (&self.keys, new.id.shard(), &new.graph);
         let mut script_keys = vec![
@@ -610,8 +640,14 @@ impl RedisStore {
             if new.called.is_some() { keys.calling(shard) } else { keys.schedules(shard) },
             keys.files(shard),
             keys.runs_of_app(shard, new.app()).unwrap_or_else(|| keys.runs(shard)),
+            new.app().map_or_else(|| keys.runs(shard), |app| keys.closed(shard, app)),
         ];
         script_keys.extend(new.queues.iter().map(|queue| keys.jobs(shard, queue)));
+        let labels = new.labels();
+        if !labels.is_empty() {
+            script_keys.push(keys.labels(shard));
+            script_keys.extend(labels.iter().map(|label| keys.runs_of_label(shard, label)));
+        }
         script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));
         if let Some(conversation) = &new.takes_messages {
             script_keys.extend([
@@ -652,6 +688,7 @@ impl RedisStore {
                 (true, Some(_)) => "both",
                 (false, None) => "",
             },
+            labels.join(" "),
         ]);
         for (field, value) in &new.fields {
             list.extend([Arg::from(*field), Arg::from(value)]);
@@ -689,4 +726,11 @@ impl RedisStore {
         };
         Ok(Some(AtRest { run: fields, state, held, seq, collected, pauses, messages }))
     }
+}
+
+/// The newest and the oldest time of a query, as Redis takes them.
+fn bounds_of(query: &ListRuns) -> [String; 2] {
+    let before = query.before.map_or_else(|| "+inf".to_owned(), |at| format!("({}", at.micros()));
+    let since = query.since.map_or_else(|| "-inf".to_owned(), |at| at.micros().to_string());
+    [before, since]
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::RedisStore;
 use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::unexpected;
-use crate::store::{AppRecords, Indexed, Runs, StoreError};
+use crate::store::{AppRecords, Indexed, ListRuns, Runs, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{RunId, ShardId};
 use tidemill_engine::state::run::RunStatus;
@@ -121,17 +121,17 @@ impl RedisStore {
         Ok(are_all)
     }
 
-    /// Takes runs off the list of an app that no longer exist. Nothing is lost: a run and its entry are written together.
-    pub(super) async fn take_off_app(&self, app: &str, gone: &[RunId]) -> Result<(), StoreError> {
+    /// Takes runs off the list of an app or a label that no longer exist. Nothing is lost: a run and its entry are written
+    /// together.
+    pub(super) async fn take_off_list(&self, query: &ListRuns, gone: &[RunId]) -> Result<(), StoreError> {
         if gone.is_empty() {
             return Ok(());
         }
         let mut pipe = redis::Pipeline::with_capacity(gone.len());
         for run in gone {
-            let key = self.keys.runs_of_app(run.shard(), Some(app)).unwrap_or_default();
-            pipe.cmd("ZREM").arg(key).arg(run.to_string()).ignore();
+            pipe.cmd("ZREM").arg(self.key_of_list(query, run.shard())).arg(run.to_string()).ignore();
         }
-        self.connector.ask_all("taking removed runs off the list of an app", &pipe).await
+        self.connector.ask_all("taking removed runs off a list", &pipe).await
     }
 
     pub(super) async fn index_some_runs(

@@ -11,6 +11,7 @@ use redis::{FromRedisValue, Value};
 use super::RedisStore;
 use super::commit::RedisOwner;
 use super::connection::{Arg, Connector, args};
+use crate::store::labels::{LABELS_FIELD, label_ids};
 use crate::store::redis::connection::replies::{Entry, entry, take, text, unexpected};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries};
 use crate::store::{Claim, Due, FactReader, Indexed, Memory, Owner, RawFact, Shards, StoreError};
@@ -315,6 +316,10 @@ impl Shards for RedisStore {
         self.index_some_runs(shard, epoch, now, count).await
     }
 
+    async fn tidy_labels(&self, shard: ShardId, count: usize) -> Result<(), StoreError> {
+        self.tidy_some_labels(shard, count).await
+    }
+
     async fn settle_early_files(
         &self,
         shard: ShardId,
@@ -486,9 +491,10 @@ impl RedisStore {
     async fn sweep_run(&self, run: RunId, epoch: u64) -> Result<bool, StoreError> {
         let (k, shard) = (&self.keys, run.shard());
         let mut head = redis::cmd("HMGET");
-        head.arg(k.run(run)).arg("version").arg("status").arg(OBJECTS_FIELD).arg("app");
-        let known: [Option<String>; 4] = self.connector.ask("reading a run to remove", &head).await?;
-        let [version, status, messages, app] = known;
+        head.arg(k.run(run)).arg("version").arg("status").arg(OBJECTS_FIELD).arg("app").arg(LABELS_FIELD);
+        let known: [Option<String>; 5] = self.connector.ask("reading a run to remove", &head).await?;
+        let [version, status, messages, app, labels] = known;
+        let labels = label_ids(labels.as_deref());
         let hash = version.unwrap_or_default();
         let mut cursor = "0".to_string();
         let messages = messages.unwrap_or_default();
@@ -515,10 +521,14 @@ impl RedisStore {
             keys.extend([k.journal(run), k.ledger(run), k.calls(run)]);
             keys.extend([k.files(shard), k.files_left(shard)]);
             keys.push(k.runs_of_app(shard, app.as_deref()).unwrap_or_else(|| k.runs(shard)));
+            if !labels.is_empty() {
+                keys.push(k.labels(shard));
+                keys.extend(labels.iter().map(|label| k.runs_of_label(shard, label)));
+            }
             keys.extend(if last { &messages[..] } else { &[] }.iter().cloned());
             keys.extend(names.iter().map(|name| k.blob(shard, name)));
-            let mut list =
-                Vec::from(args![epoch, run.to_string(), &hash, if last { "last" } else { "more" }]);
+            let part = if last { "last" } else { "more" };
+            let mut list = Vec::from(args![epoch, run.to_string(), &hash, part, labels.join(" ")]);
             list.extend(names.iter().map(|name| Arg::from(name.as_str())));
             let word: String =
                 self.connector.run("removing a run", &self.scripts.sweep_run, &keys, &list).await?;

@@ -121,6 +121,7 @@ class AsyncClient:
         options: RunOptions | Mapping[str, Any] | None = None,
         config: Mapping[str, Any] | None = None,
         call_depth: int | None = None,
+        labels: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> AsyncRemoteRun:
@@ -145,6 +146,7 @@ class AsyncClient:
             options=options,
             config=config,
             call_depth=call_depth,
+            labels=labels,
         )
         begun = await self._transport.do(runs.submit(workflow, app, body, idempotency_key))
         return AsyncRemoteRun(
@@ -183,13 +185,14 @@ class AsyncClient:
         error: str | None = None,
         since: float | None = None,
         until: float | None = None,
+        label: str | None = None,
     ) -> AsyncIterator[RunSummary]:
         """Return all runs that fit, newest first, each page when it is needed.
 
         `app` is an id, `error` a part of the error in any case. `since` and `until` are Unix seconds of the
-        creation; `until` is not included.
+        creation; `until` is not included. `label` is a label with its value, `name=value`.
         """
-        return self._transport.pages(runs.listed(status, app, user, error, since, until))
+        return self._transport.pages(runs.listed(status, app, user, error, since, until, label))
 
     async def resume(self, snapshot: bytes | str | Mapping[str, Any]) -> AsyncRemoteRun:
         """Begin a run from a snapshot, at the place where its run was. Each call begins another run."""

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
         File,
         Indexed,
         Key,
+        Limits,
         Plugin,
         PublishedApp,
+        Removal,
         Retried,
         Webhook,
         WebhookTest,
@@ -77,6 +79,34 @@ class AsyncApps(AsyncResource):
         """Return an app."""
         return await self._transport.do(apps.show(app))
 
+    async def disable(self, app: str) -> App:
+        """Switch an app off: it accepts no new runs. Runs under way continue."""
+        return await self._transport.do(apps.switch(app, "disable"))
+
+    async def enable(self, app: str) -> App:
+        """Switch an app on again."""
+        return await self._transport.do(apps.switch(app, "enable"))
+
+    async def roll_back(self, app: str, version: str) -> PublishedApp:
+        """Make an earlier version of an app the current one, by its hash."""
+        return await self._transport.do(apps.roll_back(app, version))
+
+    async def remove(self, app: str, *, runs: str | None = None) -> Removal:
+        """Begin to remove an app; `removals` lists it until it is done.
+
+        `runs` says what becomes of its runs: `keep`, `stop` or `remove`. Without it, raises `Conflict` if runs are
+        under way, and keeps them otherwise.
+        """
+        return await self._transport.do(apps.remove_app(app, runs))
+
+    async def remove_user(self, app: str, user: str) -> Removal:
+        """Begin to remove all that belongs to a user of an app; `removals` lists it until it is done."""
+        return await self._transport.do(apps.remove_user(app, user))
+
+    async def removals(self) -> list[Removal]:
+        """Return the removals of apps and users that are under way."""
+        return await self._transport.do(apps.removals())
+
     async def versions(self, app: str) -> list[AppVersion]:
         """Return the versions of an app, newest first."""
         return await self._transport.do(apps.versions(app))
@@ -102,6 +132,17 @@ class AsyncApps(AsyncResource):
         With `scopes` it may only do these: `run`, `read`, `files`, `forms`.
         """
         return await self._transport.do(apps.add_key(app, label, scopes, expires_in_seconds))
+
+    async def set_limits(self, app: str, limits: Limits | Mapping[str, Any]) -> Limits:
+        """Set how many requests a second and runs at the same time an app may have.
+
+        0 is no limit; an absent field has the default of the scheduler.
+        """
+        return await self._transport.do(apps.set_limits("apps", app, limits))
+
+    async def remove_limits(self, app: str) -> None:
+        """Remove the limits of an app: the defaults of the scheduler hold again."""
+        await self._transport.do(apps.remove_limits("apps", app))
 
     async def webhook(self, app: str) -> Webhook:
         """Return the webhook of an app, without its secret. Raises `NotFound` if there is none."""
@@ -165,6 +206,14 @@ class AsyncKeys(AsyncResource):
     async def remove_budget(self, key_id: str) -> None:
         """Remove the budget of a key."""
         await self._transport.do(apps.remove_budget(key_id))
+
+    async def set_limits(self, key_id: str, limits: Limits | Mapping[str, Any]) -> Limits:
+        """Set how many requests a second and runs at the same time a key may have, as for an app."""
+        return await self._transport.do(apps.set_limits("keys", key_id, limits))
+
+    async def remove_limits(self, key_id: str) -> None:
+        """Remove the limits of a key: the defaults of the scheduler hold again."""
+        await self._transport.do(apps.remove_limits("keys", key_id))
 
 
 class AsyncAdminKeys(AsyncResource):

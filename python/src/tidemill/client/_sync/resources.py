@@ -34,8 +34,10 @@ if TYPE_CHECKING:
         File,
         Indexed,
         Key,
+        Limits,
         Plugin,
         PublishedApp,
+        Removal,
         Retried,
         Webhook,
         WebhookTest,
@@ -76,6 +78,34 @@ class Apps(Resource):
         """Return an app."""
         return self._transport.do(apps.show(app))
 
+    def disable(self, app: str) -> App:
+        """Switch an app off: it accepts no new runs. Runs under way continue."""
+        return self._transport.do(apps.switch(app, "disable"))
+
+    def enable(self, app: str) -> App:
+        """Switch an app on again."""
+        return self._transport.do(apps.switch(app, "enable"))
+
+    def roll_back(self, app: str, version: str) -> PublishedApp:
+        """Make an earlier version of an app the current one, by its hash."""
+        return self._transport.do(apps.roll_back(app, version))
+
+    def remove(self, app: str, *, runs: str | None = None) -> Removal:
+        """Begin to remove an app; `removals` lists it until it is done.
+
+        `runs` says what becomes of its runs: `keep`, `stop` or `remove`. Without it, raises `Conflict` if runs are
+        under way, and keeps them otherwise.
+        """
+        return self._transport.do(apps.remove_app(app, runs))
+
+    def remove_user(self, app: str, user: str) -> Removal:
+        """Begin to remove all that belongs to a user of an app; `removals` lists it until it is done."""
+        return self._transport.do(apps.remove_user(app, user))
+
+    def removals(self) -> list[Removal]:
+        """Return the removals of apps and users that are under way."""
+        return self._transport.do(apps.removals())
+
     def versions(self, app: str) -> list[AppVersion]:
         """Return the versions of an app, newest first."""
         return self._transport.do(apps.versions(app))
@@ -101,6 +131,17 @@ class Apps(Resource):
         With `scopes` it may only do these: `run`, `read`, `files`, `forms`.
         """
         return self._transport.do(apps.add_key(app, label, scopes, expires_in_seconds))
+
+    def set_limits(self, app: str, limits: Limits | Mapping[str, Any]) -> Limits:
+        """Set how many requests a second and runs at the same time an app may have.
+
+        0 is no limit; an absent field has the default of the scheduler.
+        """
+        return self._transport.do(apps.set_limits("apps", app, limits))
+
+    def remove_limits(self, app: str) -> None:
+        """Remove the limits of an app: the defaults of the scheduler hold again."""
+        self._transport.do(apps.remove_limits("apps", app))
 
     def webhook(self, app: str) -> Webhook:
         """Return the webhook of an app, without its secret. Raises `NotFound` if there is none."""
@@ -164,6 +205,14 @@ class Keys(Resource):
     def remove_budget(self, key_id: str) -> None:
         """Remove the budget of a key."""
         self._transport.do(apps.remove_budget(key_id))
+
+    def set_limits(self, key_id: str, limits: Limits | Mapping[str, Any]) -> Limits:
+        """Set how many requests a second and runs at the same time a key may have, as for an app."""
+        return self._transport.do(apps.set_limits("keys", key_id, limits))
+
+    def remove_limits(self, key_id: str) -> None:
+        """Remove the limits of a key: the defaults of the scheduler hold again."""
+        self._transport.do(apps.remove_limits("keys", key_id))
 
 
 class AdminKeys(Resource):

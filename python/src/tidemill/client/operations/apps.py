@@ -19,7 +19,9 @@ if TYPE_CHECKING:
         CreatedKey,
         Deliveries,
         Key,
+        Limits,
         PublishedApp,
+        Removal,
         Webhook,
         WebhookTest,
     )
@@ -43,6 +45,31 @@ def listed() -> Operation[list[App]]:
 def show(app: str) -> Operation[App]:
     """Show an app."""
     return get(whole, "apps", app)
+
+
+def switch(app: str, verb: str) -> Operation[App]:
+    """Switch an app off or on."""
+    return send("POST", whole, "apps", app, verb, repeat=Repeat.ANY)
+
+
+def roll_back(app: str, version: str) -> Operation[PublishedApp]:
+    """Make an earlier version of an app the current one."""
+    return send("POST", whole, "apps", app, "rollback", body={"version": version}, repeat=Repeat.ANY)
+
+
+def remove_app(app: str, runs: str | None) -> Operation[Removal]:
+    """Begin to remove an app."""
+    return send("DELETE", whole, "apps", app, query=given(runs=runs), repeat=Repeat.ANY)
+
+
+def remove_user(app: str, user: str) -> Operation[Removal]:
+    """Begin to remove a user of an app."""
+    return send("DELETE", whole, "apps", app, "users", user, repeat=Repeat.ANY)
+
+
+def removals() -> Operation[list[Removal]]:
+    """List the removals that are under way."""
+    return get(data, "removals")
 
 
 def versions(app: str) -> Operation[list[AppVersion]]:
@@ -93,6 +120,16 @@ def set_budget(key: str, budget: Budget | Mapping[str, Any]) -> Operation[Budget
 def remove_budget(key: str) -> Operation[None]:
     """Remove the budget of a key."""
     return remove("keys", key, "budget")
+
+
+def set_limits(of: str, name: str, limits: Limits | Mapping[str, Any]) -> Operation[Limits]:
+    """Set the limits of an app or a key; `of` is `apps` or `keys`."""
+    return send("PUT", whole, of, name, "limits", body=dict(limits), repeat=Repeat.ANY)
+
+
+def remove_limits(of: str, name: str) -> Operation[None]:
+    """Remove the limits of an app or a key."""
+    return remove(of, name, "limits")
 
 
 def admin_keys() -> Operation[list[AdminKey]]:

@@ -63,6 +63,7 @@ def listed(
     error: str | None,
     since: float | None,
     until: float | None,
+    label: str | None = None,
     page: int = PAGE,
 ) -> Pages[RunSummary]:
     """List runs, newest first."""
@@ -71,6 +72,7 @@ def listed(
         app=app,
         user=user,
         error=error,
+        label=label,
         since=None if since is None else str(since),
         until=None if until is None else str(until),
     )

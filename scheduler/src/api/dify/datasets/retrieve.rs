@@ -16,7 +16,9 @@ use crate::api::ApiState;
 use crate::api::auth::CallingKey;
 use crate::api::error::ApiError;
 use crate::api::request::Body;
+use crate::submit::SubmitError;
 use crate::submit::inner::{Inner, InnerError};
+use crate::workflows::GraphError;
 
 /// The longest query, in characters, as on Dify.
 const QUERY_CHARS_MAX: usize = 250;
@@ -55,7 +57,7 @@ pub(super) async fn retrieve(
         wait_max: Duration::from_secs(state.config.knowledge.request_seconds_max),
         setting: SETTING,
     };
-    let end = state.submitter.inner(inner).await.map_err(refused)?;
+    let end = state.submitter.inner(inner).await.map_err(|error| unsearchable(&payload, error))?;
     let found = end.outputs.get("result").and_then(Json::as_array).cloned().unwrap_or_default();
     let records = records(&state, &dataset, &found).await?;
     Ok(JsonBody(json!({"query": {"content": query}, "records": records})))
@@ -148,6 +150,18 @@ fn record(document: &DocumentRecord, mut segment: Json, score: &Json) -> Json {
     })
 }
 
+/// The error of a search. Only its conditions can make its workflow invalid: then the request is wrong.
+fn unsearchable(payload: &Payload, error: InnerError) -> ApiError {
+    match error {
+        InnerError::Submit(SubmitError::Workflow(GraphError::Invalid(problems))) => {
+            let first = problems.iter().find(|problem| problem.is_error());
+            let what = first.map_or("Input cannot be used", |problem| problem.message.as_str());
+            payload.wrong("retrieval_model.metadata_filtering_conditions", what)
+        }
+        other => refused(other),
+    }
+}
+
 /// A failed run as an error of the request, with Dify's codes.
 pub(super) fn refused(error: InnerError) -> ApiError {
     let message = error.to_string();
@@ -166,7 +180,22 @@ pub(super) fn refused(error: InnerError) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use tidemill_common::value::JsonMap;
+
     use super::*;
+
+    #[test]
+    fn conditions_that_cannot_be_read_are_a_wrong_field_and_no_invalid_workflow() {
+        for conditions in [json!([null]), json!("x"), json!({"conditions": [null]})] {
+            let given = json!({"metadata_filtering_conditions": conditions});
+            let text = workflow(&DatasetRecord::default(), given.as_object()).unwrap().to_string();
+            let problems = tidemill_common::graph::import(text.as_bytes()).diagnostics;
+            let error = InnerError::Submit(SubmitError::Workflow(GraphError::Invalid(problems)));
+            let error = unsearchable(&Payload::of("HitTestingPayload", JsonMap::new()), error);
+            assert_eq!((error.status().as_u16(), error.code()), (400, "invalid_param"), "{conditions}");
+            assert!(error.message().contains("metadata_filtering_conditions"), "{}", error.message());
+        }
+    }
 
     #[test]
     fn the_workflow_of_a_search_can_be_run() {

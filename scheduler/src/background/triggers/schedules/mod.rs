@@ -175,6 +175,13 @@ impl Schedules {
             }
             // Another scheduler has fired it.
             Err(SubmitError::Passed) => Ok(()),
+            // The times at which its app is off are left out.
+            Err(error @ (SubmitError::AppOff(_) | SubmitError::AppRemoved(_))) => {
+                let fired = Fired { error: Some(error.to_string()), ..Fired::default() };
+                self.store.move_schedule(id, schedule.due, next).await?;
+                self.store.note_fired(id, &fired).await?;
+                Ok(())
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -30,11 +30,11 @@ scripts! {
     create_run send_command claim_shard renew_shard release_shard trim_inbox complete_jobs heartbeat take_over
     hand_back drop_consumers answer_pause load_run lost_jobs trim_jobs sweep_run put_back announce raise_version raise_shards note_files
     move_schedule note_trigger revoke_key expire_key begin_step record_step
-    take_limit give_limit queue_state
+    take_limit give_limit queue_state take_place take_request
     enter_conversation settle_turn change_conversation drop_conversation rate_message forget_runs put_entry remove_entry note_indexing publish_document drop_document replace_dataset replace_document called refuse_call
     put_annotation drop_annotation hit_annotation
     charge_upload settle_early_files note_audit settle_notice
-    store_blob index_runs
+    store_blob index_runs set_app_state move_removal tidy_label
 }
 
 #[cfg(test)]

@@ -1,0 +1,316 @@
+//! States of apps, and the removal of apps and users, in Redis. The keys of some kinds are listed nowhere by app: they are
+//! found by `SCAN`, a page at a time.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+use super::RedisStore;
+use super::connection::args;
+use crate::store::redis::connection::replies::unexpected;
+use crate::store::{AppState, ConversationRef, Meta, Removals, Runs, StateSet, StoreError, TriggerChanges};
+use tidemill_base::ids::{BlobId, RunId, ShardId};
+use tidemill_wire::conversation::{conversation_copy, variable_of_field};
+
+/// Keys that one SCAN looks at.
+const PAGE: usize = 1_000;
+/// The most keys or fields in one command.
+const AT_ONCE: usize = 100;
+/// How long the id of a removed app accepts no runs: longer than any request that has read the app before.
+const CLOSED_SECONDS: u64 = 24 * 3600;
+
+impl RedisStore {
+    fn shards_of(meta: Meta) -> impl Iterator<Item = ShardId> {
+        (0..meta.shards).map(ShardId)
+    }
+
+    /// Marks or unmarks an app on each shard, for `create_run`.
+    async fn close(&self, app: &str, state: AppState) -> Result<(), StoreError> {
+        let meta = Runs::meta(self).await?;
+        let mut pipe = redis::Pipeline::with_capacity(usize::from(meta.shards));
+        for shard in Self::shards_of(meta) {
+            let key = self.keys.closed(shard, app);
+            match state {
+                AppState::On => pipe.cmd("DEL").arg(key).ignore(),
+                AppState::Off => pipe.cmd("SET").arg(key).arg(state.name()).ignore(),
+                AppState::Removing => {
+                    pipe.cmd("SET").arg(key).arg(state.name()).arg("EX").arg(CLOSED_SECONDS).ignore()
+                }
+            };
+        }
+        self.connector.ask_all("setting whether an app accepts runs", &pipe).await
+    }
+
+    /// A page of the keys that fit a pattern, on one server after the other. A position is the number of a server and its
+    /// cursor.
+    async fn page_of_keys(
+        &self,
+        pattern: &str,
+        from: &str,
+    ) -> Result<(Vec<String>, Option<String>), StoreError> {
+        const DOING: &str = "listing keys to remove";
+        let (at, cursor) = from.split_once(' ').unwrap_or(("0", "0"));
+        let at: usize = at.parse().unwrap_or(0);
+        let mut servers = self.connector.masters().await?;
+        servers.sort_by(|one, other| one.address().cmp(other.address()));
+        let Some(server) = servers.get(at) else { return Ok((Vec::new(), None)) };
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(PAGE);
+        let (next, keys): (String, Vec<String>) = self.connector.ask_server(server, DOING, &scan).await?;
+        let next = match next.as_str() {
+            "0" => (at + 1 < servers.len()).then(|| format!("{} 0", at + 1)),
+            cursor => Some(format!("{at} {cursor}")),
+        };
+        Ok((keys, next))
+    }
+
+    async fn unlink(&self, doing: &'static str, keys: Vec<String>) -> Result<(), StoreError> {
+        for some in keys.chunks(AT_ONCE) {
+            let mut pipe = redis::Pipeline::with_capacity(some.len());
+            for key in some {
+                pipe.cmd("UNLINK").arg(key).ignore();
+            }
+            self.connector.ask_all::<()>(doing, &pipe).await?;
+        }
+        Ok(())
+    }
+
+    /// The blobs of a conversation's variables.
+    async fn copies_of(&self, shard: ShardId, id: &str) -> Result<Vec<BlobId>, StoreError> {
+        let mut command = redis::cmd("HKEYS");
+        command.arg(self.keys.conversation(shard, id));
+        let fields: Vec<String> = self.connector.ask("reading a conversation to remove", &command).await?;
+        let names = fields.iter().filter_map(|field| variable_of_field(field));
+        Ok(names.map(|name| conversation_copy(id, name)).collect())
+    }
+}
+
+#[async_trait]
+impl Removals for RedisStore {
+    async fn set_app_state(&self, app: &str, state: AppState) -> Result<StateSet, StoreError> {
+        const DOING: &str = "setting the state of an app";
+        if state == AppState::On {
+            // While a mark is left, the app is shown as off.
+            let mut command = redis::cmd("HGET");
+            command.arg(self.keys.app(app)).arg("state");
+            let known: Option<String> = self.connector.ask(DOING, &command).await?;
+            if known.as_deref().map(AppState::named) != Some(AppState::Removing) {
+                self.close(app, state).await?;
+            }
+        }
+        let args = args![state.name()];
+        let keys = [self.keys.app(app)];
+        let word: String = self.connector.run(DOING, &self.scripts.set_app_state, &keys, &args).await?;
+        match word.as_str() {
+            "SET" if state == AppState::On => Ok(StateSet::Done),
+            "SET" => self.close(app, state).await.map(|()| StateSet::Done),
+            "REMOVING" => Ok(StateSet::Removing),
+            "NONE" => Ok(StateSet::Unknown),
+            other => Err(unexpected(DOING, other)),
+        }
+    }
+
+    async fn open_app(&self, app: &str) -> Result<(), StoreError> {
+        self.close(app, AppState::On).await
+    }
+
+    async fn move_removal(
+        &self,
+        id: &str,
+        before: Option<&str>,
+        after: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        const DOING: &str = "noting a removal";
+        let args = args![id, before.unwrap_or_default(), after.unwrap_or_default()];
+        let keys = [self.keys.removals()];
+        let word: String = self.connector.run(DOING, &self.scripts.move_removal, &keys, &args).await?;
+        match word.as_str() {
+            "MOVED" => Ok(true),
+            "OTHER" => Ok(false),
+            other => Err(unexpected(DOING, other)),
+        }
+    }
+
+    async fn removals_under_way(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.removals());
+        let found: BTreeMap<String, String> = self.connector.ask("listing removals", &command).await?;
+        Ok(found.into_iter().collect())
+    }
+
+    async fn discard_runs(&self, runs: &[RunId]) -> Result<(), StoreError> {
+        let mut by_shard: BTreeMap<ShardId, Vec<RunId>> = BTreeMap::new();
+        for run in runs {
+            by_shard.entry(run.shard()).or_default().push(*run);
+        }
+        for (shard, runs) in by_shard {
+            self.forget(shard, "*", &runs).await?;
+        }
+        Ok(())
+    }
+
+    async fn conversations_of_app(
+        &self,
+        app: &str,
+        from: &str,
+    ) -> Result<(Vec<ConversationRef>, Option<String>), StoreError> {
+        let (keys, next) = self.page_of_keys(&self.keys.all_conversations(), from).await?;
+        let places: Vec<(ShardId, &str)> =
+            keys.iter().filter_map(|key| self.keys.shard_and_conversation(key)).collect();
+        let mut found = Vec::new();
+        for some in places.chunks(AT_ONCE) {
+            let mut pipe = redis::Pipeline::with_capacity(some.len());
+            for (shard, id) in some {
+                pipe.cmd("HMGET").arg(self.keys.conversation(*shard, id)).arg("app").arg("user");
+            }
+            let owners: Vec<(Option<String>, Option<String>)> =
+                self.connector.ask_all("reading conversations", &pipe).await?;
+            for ((shard, id), (of, user)) in some.iter().zip(owners) {
+                if of.is_none_or(|of| of != app) {
+                    continue;
+                }
+                found.push(ConversationRef {
+                    shard: *shard,
+                    id: (*id).to_owned(),
+                    app: app.to_owned(),
+                    user: user.unwrap_or_default(),
+                    copies: self.copies_of(*shard, id).await?,
+                });
+            }
+        }
+        Ok((found, next))
+    }
+
+    async fn drop_some_users(&self, app: &str, from: &str) -> Result<Option<String>, StoreError> {
+        const DOING: &str = "removing the users of an app";
+        // Two looks, one after the other: the records, then what counts the uploads.
+        if let Some(from) = from.strip_prefix("uploads ") {
+            let (keys, next) = self.page_of_keys(&self.keys.uploads_of_users(app), from).await?;
+            self.unlink(DOING, keys).await?;
+            return Ok(next.map(|next| format!("uploads {next}")));
+        }
+        let (keys, next) = self.page_of_keys(&self.keys.all_end_users(), from).await?;
+        for some in keys.chunks(AT_ONCE) {
+            let mut pipe = redis::Pipeline::with_capacity(some.len());
+            for key in some {
+                pipe.cmd("HGET").arg(key).arg("app");
+            }
+            let apps: Vec<Option<String>> = self.connector.ask_all(DOING, &pipe).await?;
+            let own = some.iter().zip(apps).filter(|(_, of)| of.as_deref() == Some(app));
+            self.unlink(DOING, own.map(|(key, _)| key.clone()).collect()).await?;
+        }
+        Ok(Some(next.unwrap_or_else(|| "uploads 0 0".to_owned())))
+    }
+
+    async fn some_reserved(&self, from: &str) -> Result<(Vec<(String, RunId)>, Option<String>), StoreError> {
+        let (keys, next) = self.page_of_keys(&self.keys.all_idempotency(), from).await?;
+        let mut found = Vec::with_capacity(keys.len());
+        for some in keys.chunks(AT_ONCE) {
+            let mut pipe = redis::Pipeline::with_capacity(some.len());
+            for key in some {
+                pipe.cmd("GET").arg(key);
+            }
+            let held: Vec<Option<String>> = self.connector.ask_all("reading idempotency keys", &pipe).await?;
+            let run = |text: Option<String>| text?.split_once(' ')?.0.parse().ok();
+            found.extend(some.iter().zip(held).filter_map(|(key, text)| Some((key.clone(), run(text)?))));
+        }
+        Ok((found, next))
+    }
+
+    async fn drop_reserved(&self, keys: &[String]) -> Result<(), StoreError> {
+        self.unlink("removing idempotency keys", keys.to_vec()).await
+    }
+
+    async fn drop_variables(&self, shard: ShardId, conversation: &str) -> Result<(), StoreError> {
+        let k = &self.keys;
+        let mut command = redis::cmd("HEXISTS");
+        command.arg(k.conversation(shard, conversation)).arg("app");
+        if self.connector.ask("reading a conversation to remove", &command).await? {
+            return Ok(());
+        }
+        let copies = self.copies_of(shard, conversation).await?;
+        let mut keys = vec![k.conversation(shard, conversation), k.messages(shard, conversation)];
+        keys.extend(copies.iter().map(|copy| k.blob(shard, copy)));
+        self.unlink("removing the variables of a conversation", keys).await
+    }
+
+    async fn drop_user(&self, id: &str, app: &str, user: &str) -> Result<(), StoreError> {
+        let keys = vec![self.keys.end_user(id), self.keys.uploads(app, Some(user))];
+        self.unlink("removing a user", keys).await
+    }
+
+    async fn drop_triggers(&self, app: &str) -> Result<(), StoreError> {
+        let all = self.list_triggers().await?;
+        let removed: Vec<String> =
+            all.into_iter().filter(|it| it.trigger.app == app).map(|it| it.trigger.id).collect();
+        let (meta, changes) =
+            (Runs::meta(self).await?, TriggerChanges { removed, ..TriggerChanges::default() });
+        let mut pipe = redis::pipe();
+        self.change_triggers(&changes, &mut pipe);
+        if !pipe.is_empty() {
+            self.connector.ask_all::<()>("removing the triggers of an app", &pipe).await?;
+        }
+        self.settle_due(&changes, meta).await
+    }
+
+    async fn drop_annotations(&self, app: &str) -> Result<(), StoreError> {
+        const DOING: &str = "removing the annotations of an app";
+        let order = self.keys.annotations(app, "order");
+        loop {
+            let mut command = redis::cmd("ZRANGE");
+            command.arg(&order).arg(0).arg(AT_ONCE - 1);
+            let ids: Vec<String> = self.connector.ask(DOING, &command).await?;
+            if ids.is_empty() {
+                break;
+            }
+            let hits = ids.iter().map(|id| self.keys.annotation(app, "hits", id)).collect();
+            self.unlink(DOING, hits).await?;
+            let mut command = redis::cmd("ZREM");
+            command.arg(&order).arg(&ids);
+            let _: u64 = self.connector.ask(DOING, &command).await?;
+        }
+        let kinds = ["records", "order", "questions", "counts", "messages"];
+        self.unlink(DOING, kinds.map(|kind| self.keys.annotations(app, kind)).to_vec()).await
+    }
+
+    async fn drop_lists(&self, app: &str) -> Result<(), StoreError> {
+        let meta = Runs::meta(self).await?;
+        let mut keys: Vec<String> =
+            Self::shards_of(meta).map(|shard| self.keys.feedbacks(shard, app)).collect();
+        keys.push(self.keys.uploads(app, None));
+        self.unlink("removing the ratings of an app", keys).await
+    }
+
+    async fn drop_applied(&self) -> Result<(), StoreError> {
+        const DOING: &str = "removing applied facts";
+        for shard in Self::shards_of(Runs::meta(self).await?) {
+            let (fence, inbox) = (self.keys.fence(shard), self.keys.inbox(shard));
+            let mut command = redis::cmd("HGET");
+            command.arg(fence).arg("cursor");
+            let cursor: Option<String> = self.connector.ask(DOING, &command).await?;
+            let Some(cursor) = cursor else { continue };
+            // A commit applies a fact and moves the cursor, so all up to it is done with. The stream keeps its last id.
+            let mut pipe = redis::pipe();
+            pipe.cmd("XTRIM").arg(&inbox).arg("MINID").arg(&cursor).ignore();
+            pipe.cmd("XDEL").arg(&inbox).arg(&cursor).ignore();
+            self.connector.ask_all::<()>(DOING, &pipe).await?;
+        }
+        Ok(())
+    }
+
+    async fn drop_app(&self, app: &str) -> Result<(), StoreError> {
+        const DOING: &str = "removing an app";
+        self.close(app, AppState::Removing).await?;
+        let mut command = redis::cmd("HKEYS");
+        command.arg(self.keys.app_versions(app));
+        let versions: Vec<String> = self.connector.ask(DOING, &command).await?;
+        self.unlink(DOING, versions.iter().map(|version| self.keys.app_version(app, version)).collect())
+            .await?;
+        let mut pipe = redis::pipe();
+        pipe.atomic();
+        pipe.cmd("DEL").arg(self.keys.app_versions(app)).ignore();
+        pipe.cmd("DEL").arg(self.keys.app(app)).ignore();
+        pipe.cmd("SREM").arg(self.keys.apps()).arg(app).ignore();
+        self.connector.ask_all(DOING, &pipe).await
+    }
+}

@@ -1,0 +1,157 @@
+//! Removes apps, and users of apps, with all that belongs to them. A request stores a removal ([`record`]); the owner of shard
+//! 0 does the work in pieces of bounded size, and stores after each how far it is. So a process that dies leaves a removal
+//! that another one continues. What a piece does may be repeated: two owners at the same time do no harm.
+//!
+//! [`runs`] stops and removes runs, [`kept`] all that apps keep besides them.
+
+mod kept;
+mod record;
+mod runs;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_common::files::FilesError;
+use tidemill_common::ids::ShardId;
+use tidemill_common::store::{Runs, StoreError};
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+
+pub(crate) use record::{Removal, RunsFate};
+
+use self::record::Stage;
+use crate::shards::lease::Lease;
+use crate::submit::Submitter;
+
+/// The pause between two looks for removals.
+const LOOK_PAUSE: Duration = Duration::from_secs(2);
+/// The pause between two pieces, so that other requests come between them.
+const PIECE_PAUSE: Duration = Duration::from_millis(5);
+/// The first pause before runs that are not done yet are looked at again; each next one is longer.
+const WAIT: Duration = Duration::from_secs(1);
+/// The longest of these pauses.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// The reason why a piece was not done.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Files(#[from] FilesError),
+}
+
+/// What a piece has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    /// There is more to do in this stage.
+    More,
+    /// The stage is looked through, but something is not done yet: it is looked through again after a pause.
+    Again,
+    /// The stage is done.
+    Done,
+}
+
+/// Does the removals.
+pub(crate) struct Removals {
+    store: Arc<dyn Runs>,
+    submitter: Arc<Submitter>,
+}
+
+impl Removals {
+    pub(crate) fn new(store: Arc<dyn Runs>, submitter: Arc<Submitter>) -> Self {
+        Self { store, submitter }
+    }
+
+    /// Works until `stop` is set, while this process owns the first shard.
+    pub(crate) async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
+        let mut waiting: Vec<(String, Instant)> = Vec::new();
+        while !*stop.borrow() {
+            let mut pause = LOOK_PAUSE;
+            if lease.shards().contains(&ShardId(0)) {
+                match self.look(&mut waiting).await {
+                    Ok(true) => pause = PIECE_PAUSE,
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "removals of apps and users cannot be continued yet")
+                    }
+                }
+            }
+            tokio::select! {
+                _ = stop.changed() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Does one piece of each removal. Returns true when there is more to do at once.
+    async fn look(&self, waiting: &mut Vec<(String, Instant)>) -> Result<bool, Failed> {
+        let now = Instant::now();
+        waiting.retain(|(_, until)| *until > now);
+        let mut is_more = false;
+        for (id, text) in self.store.removals().removals_under_way().await? {
+            if waiting.iter().any(|(known, _)| *known == id) {
+                continue;
+            }
+            let Some(mut removal) = Removal::read(&text) else {
+                tracing::error!(id, "a removal cannot be read: another version of Tidemill has stored it");
+                waiting.push((id, now + WAIT_MAX));
+                continue;
+            };
+            match self.piece(&mut removal).await {
+                Ok(Piece::More) => is_more = true,
+                Ok(Piece::Done) if removal.advance() => is_more = true,
+                Ok(Piece::Done) => {
+                    self.store.removals().move_removal(&id, Some(&text), None).await?;
+                    tracing::info!(app = removal.app, of_user = removal.user.is_some(), removed = ?removal.removed, "removed");
+                    continue;
+                }
+                Ok(Piece::Again) => {
+                    removal.looks = removal.looks.saturating_add(1);
+                    (removal.place, removal.is_left) = Default::default();
+                    let pause = WAIT.saturating_mul(removal.looks).min(WAIT_MAX);
+                    waiting.push((id.clone(), now + pause));
+                }
+                Err(Failed::Store(error)) if error.is_passing() => return Err(error.into()),
+                // The others go on.
+                Err(error) => {
+                    tracing::warn!(app = removal.app, stage = removal.stage.name(), %error, "a removal has to wait; it is tried again");
+                    waiting.push((id.clone(), now + WAIT_MAX));
+                    continue;
+                }
+            }
+            // If another process has moved it meanwhile, that one goes on.
+            self.store.removals().move_removal(&id, Some(&text), Some(&removal.to_text())).await?;
+        }
+        Ok(is_more)
+    }
+
+    async fn piece(&self, removal: &mut Removal) -> Result<Piece, Failed> {
+        let is_app = removal.user.is_none();
+        match removal.stage {
+            Stage::Begin => self.begin(removal).await,
+            Stage::Stop if removal.runs == RunsFate::Keep => Ok(Piece::Done),
+            Stage::Stop => self.stop_some(removal).await,
+            Stage::DeadLetters | Stage::Runs if removal.runs != RunsFate::Remove => Ok(Piece::Done),
+            Stage::DeadLetters => self.some_dead_letters(removal).await,
+            Stage::Annotations => self.annotations(removal).await,
+            Stage::Conversations => self.some_conversations(removal).await,
+            Stage::Users => self.users(removal).await,
+            Stage::Requests if is_app => self.some_requests(removal).await,
+            Stage::Requests => Ok(Piece::Done),
+            Stage::Uploads => self.some_uploads(removal).await,
+            Stage::Runs => self.remove_some(removal).await,
+            Stage::End if is_app => {
+                // A request that was under way may have added a key or a trigger since.
+                self.begin(removal).await?;
+                self.store.removals().drop_applied().await?;
+                self.store.removals().drop_app(&removal.app).await?;
+                Ok(Piece::Done)
+            }
+            Stage::End => {
+                self.store.removals().drop_applied().await?;
+                Ok(Piece::Done)
+            }
+        }
+    }
+}
