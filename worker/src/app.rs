@@ -166,7 +166,8 @@ async fn begin(
     let file_access = FileAccess { http: http.clone(), files: files.clone() };
     let knowledge = Datasets::new(&config.knowledge, &config.http)?.kept_in(jobs.clone());
     let key = config.scheduler.sealing_key();
-    let plugins = Arc::new(PluginHost::new(config, jobs.clone(), http.clone(), key.clone()));
+    let consumer = consumer_name();
+    let plugins = Arc::new(PluginHost::new(config, jobs.clone(), http.clone(), key.clone(), &consumer));
     let tools = Tools::new(&config.tools, &config.http)?.with_apps_in(jobs.clone());
     let tools = tools.with_plugins(plugins.clone());
     let outside = Outside {
@@ -185,7 +186,7 @@ async fn begin(
     // Fail early when the store cannot be used.
     jobs.namespace().await?;
     host::calls::register(&*jobs, &hosts.manifests(), key.as_ref()).await?;
-    let mut core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    let mut core = Core::new(config, jobs, consumer.into(), key, outside).hosting(hosts);
     core.setup.shows_key = is_in_fleet;
     let core = Arc::new(core);
     let config = Arc::new(config.clone());

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{Config, ConfigError};
 use tidemill_base::hidden::HiddenUrl;
 
 /// `[plugins]`
@@ -29,6 +30,8 @@ pub struct PluginsConfig {
     pub install_seconds: u64,
     /// The pause after which a plugin that could not be prepared is tried again, in seconds.
     pub retry_seconds: u64,
+    /// The longest time that a job waits for a plugin that is being prepared, in seconds; then it is handed back.
+    pub wait_seconds: u64,
     /// Most bytes of an environment.
     pub environment_bytes_max: u64,
     /// Most processes of all plugins of a worker.
@@ -62,6 +65,7 @@ impl Default for PluginsConfig {
             packages_bytes_max: 256 << 20,
             install_seconds: 600,
             retry_seconds: 300,
+            wait_seconds: 300,
             environment_bytes_max: 2 << 30,
             processes_max: 32,
             processes_each_max: 4,
@@ -72,5 +76,62 @@ impl Default for PluginsConfig {
             memory_bytes_max: 2 << 30,
             scratch_bytes_max: 1 << 30,
         }
+    }
+}
+
+/// The longest time of a setting: a week.
+const SECONDS_MAX: u64 = 7 * 24 * 3600;
+/// Most processes, and most invocations in one.
+const COUNT_MAX: u64 = 10_000;
+const BYTES_MAX: u64 = i64::MAX.cast_unsigned();
+
+impl Config {
+    /// Checks the settings of plugins; `origin` as for [`Config::check`].
+    pub(super) fn check_plugins<'a>(&self, origin: &impl Fn(&str) -> &'a str) -> Result<(), ConfigError> {
+        let plugins = &self.plugins;
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        for (key, value, least, most) in [
+            ("package_bytes_max", plugins.package_bytes_max, 1, BYTES_MAX),
+            ("install_seconds", plugins.install_seconds, 1, SECONDS_MAX),
+            ("retry_seconds", plugins.retry_seconds, 1, SECONDS_MAX),
+            ("wait_seconds", plugins.wait_seconds, 1, SECONDS_MAX),
+            ("environment_bytes_max", plugins.environment_bytes_max, 1, BYTES_MAX),
+            ("processes_max", count(plugins.processes_max), 1, COUNT_MAX),
+            ("processes_each_max", count(plugins.processes_each_max), 1, COUNT_MAX),
+            ("sessions_max", count(plugins.sessions_max), 1, COUNT_MAX),
+            ("start_seconds", plugins.start_seconds, 1, SECONDS_MAX),
+            ("session_seconds", plugins.session_seconds, 1, SECONDS_MAX),
+            ("idle_seconds", plugins.idle_seconds, 1, SECONDS_MAX),
+            ("memory_bytes_max", plugins.memory_bytes_max, 64 << 20, BYTES_MAX),
+            ("scratch_bytes_max", plugins.scratch_bytes_max, 1, BYTES_MAX),
+        ] {
+            if !(least..=most).contains(&value) {
+                let key = format!("plugins.{key}");
+                let origin = origin(&key).into();
+                return Err(ConfigError::Value { key, origin, reason: format!("{least} to {most}") });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_no_process_can_have_are_refused_by_name() {
+        let refused = |change: fn(&mut PluginsConfig)| {
+            let mut config = Config::default();
+            change(&mut config.plugins);
+            config.check_again("a test").map_err(|error| error.to_string())
+        };
+        assert_eq!(refused(|_| {}), Ok(()));
+        let error = refused(|plugins| plugins.processes_max = 0).unwrap_err();
+        assert!(error.contains("plugins.processes_max") && error.contains("1 to 10000"), "{error}");
+        let error = refused(|plugins| plugins.session_seconds = u64::MAX).unwrap_err();
+        assert!(error.contains("plugins.session_seconds"), "{error}");
+        let error = refused(|plugins| plugins.memory_bytes_max = 1).unwrap_err();
+        assert!(error.contains("plugins.memory_bytes_max"), "{error}");
     }
 }

@@ -181,9 +181,25 @@ pub fn choose<'p>(
     ))
 }
 
-/// Compares versions number by number; parts that are not numbers as texts.
+/// Compares versions as semantic versioning does: number by number, and a version before its release (`1.0.0-beta.2`) is
+/// older than it. What follows a `+` decides only between versions that are else the same.
 pub fn compare(one: &str, other: &str) -> Ordering {
-    let (mut ours, mut theirs) = (one.split(['.', '-', '+']), other.split(['.', '-', '+']));
+    let parts = |text: &str| {
+        let (text, build) = text.split_once('+').unwrap_or((text, ""));
+        let (release, before) = text.split_once('-').unwrap_or((text, ""));
+        [release, before, build].map(str::to_owned)
+    };
+    let ([ours, our_before, our_build], [theirs, their_before, their_build]) = (parts(one), parts(other));
+    by_parts(&ours, &theirs)
+        // The release has nothing here, and is the newer one.
+        .then_with(|| our_before.is_empty().cmp(&their_before.is_empty()))
+        .then_with(|| by_parts(&our_before, &their_before))
+        .then_with(|| by_parts(&our_build, &their_build))
+}
+
+/// Compares texts part by part: numbers as such and before words.
+fn by_parts(one: &str, other: &str) -> Ordering {
+    let (mut ours, mut theirs) = (one.split('.'), other.split('.'));
     loop {
         let order = match (ours.next(), theirs.next()) {
             (None, None) => return Ordering::Equal,
@@ -191,7 +207,9 @@ pub fn compare(one: &str, other: &str) -> Ordering {
             (None, Some(_)) => Ordering::Less,
             (Some(a), Some(b)) => match (a.parse::<u64>(), b.parse::<u64>()) {
                 (Ok(a), Ok(b)) => a.cmp(&b),
-                _ => a.cmp(b),
+                (Ok(_), Err(_)) => Ordering::Less,
+                (Err(_), Ok(_)) => Ordering::Greater,
+                (Err(_), Err(_)) => a.cmp(b),
             },
         };
         if order.is_ne() {
@@ -352,6 +370,26 @@ mod tests {
         assert_eq!(version(Some("acme/other:1"), "find"), Ok(None));
         let error = version(None, "fly").unwrap_err();
         assert!(error.contains("(0.0.9, 0.0.10, 0.1.0), and has no tool fly of a provider maps"), "{error}");
+    }
+
+    #[test]
+    fn versions_are_compared_by_their_numbers_and_a_release_is_newer_than_those_before_it() {
+        let sorted = [
+            "0.9.0",
+            "0.10.0-alpha",
+            "0.10.0-beta.2",
+            "0.10.0-beta.10",
+            "0.10.0-rc.1",
+            "0.10.0",
+            "0.10.0+build",
+            "0.10.1",
+            "1",
+        ];
+        for (at, one) in sorted.iter().enumerate() {
+            for (other_at, other) in sorted.iter().enumerate() {
+                assert_eq!(compare(one, other), at.cmp(&other_at), "{one} {other}");
+            }
+        }
     }
 
     #[test]

@@ -56,9 +56,15 @@ pub struct AboutWorker {
 }
 
 impl AboutWorker {
-    /// Returns true if the worker can run the plugin `author/name:version`.
-    pub fn has_plugin(&self, id: &str) -> bool {
-        self.plugins.iter().any(|plugin| plugin.id == id && plugin.state == PluginState::Ready)
+    /// Returns true if the worker can run the plugin `author/name:version` with these files.
+    pub fn has_plugin(&self, id: &str, sha256: &str) -> bool {
+        self.plugin(id, sha256) == Some(PluginState::Ready)
+    }
+
+    /// The state of a plugin; `None` if the worker has not seen it yet.
+    pub fn plugin(&self, id: &str, sha256: &str) -> Option<PluginState> {
+        let found = self.plugins.iter().find(|plugin| plugin.id == id && plugin.sha256 == sha256);
+        found.map(|plugin| plugin.state)
     }
 }
 
@@ -68,6 +74,8 @@ impl AboutWorker {
 pub struct PluginAbility {
     /// `author/name:version`.
     pub id: String,
+    /// The SHA-256 of its files: others may be installed under the same id later.
+    pub sha256: String,
     pub state: PluginState,
     /// What is done now, or the reason of a failure; for people.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -80,6 +88,8 @@ pub struct PluginAbility {
 pub enum PluginState {
     Ready,
     Failed,
+    /// This worker runs no plugins.
+    Disabled,
     /// Its files and its environment are being made. A state that this version does not know counts as this one.
     #[default]
     #[serde(other)]

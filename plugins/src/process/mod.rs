@@ -10,6 +10,7 @@ mod event;
 mod gate;
 mod launch;
 pub mod pool;
+mod room;
 mod scratch;
 mod shared;
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub use answers::{Answers, MemoryStorage, NoAnswers, Question};
 pub use error::ProcessError;
 pub use gate::Offered;
 pub use pool::{Invocation, Origin};
+pub use scratch::remove_left_over;
 
 /// How often a process is looked at: its silence, its cancelled sessions, its idle time.
 const LOOK: Duration = Duration::from_millis(500);

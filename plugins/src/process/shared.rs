@@ -201,6 +201,20 @@ impl Shared {
         lock(&self.sessions).values().any(|active| active.cancelled.is_none())
     }
 
+    /// Takes no sessions any more, if there is none and the process is not ending already.
+    pub(super) fn close_if_idle(&self) -> bool {
+        // Sessions begin under this lock.
+        let sessions = lock(&self.sessions);
+        sessions.is_empty()
+            && self.stage.send_if_modified(|stage| {
+                let is_ready = *stage == Stage::Ready;
+                if is_ready {
+                    *stage = Stage::Ending;
+                }
+                is_ready
+            })
+    }
+
     /// How long there has been no session.
     pub(super) fn idle(&self) -> Duration {
         if lock(&self.sessions).is_empty() { lock(&self.used_at).elapsed() } else { Duration::ZERO }

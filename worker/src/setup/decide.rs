@@ -122,7 +122,10 @@ pub(crate) fn can(about: &AboutWorker, need: &Need, key: Option<&str>) -> bool {
             let is_plugin = matches!(kind.as_str(), "builtin" | "plugin") && has_plugin_of(about, provider);
             is_plugin || has("service") || has(&source_of(kind, provider)) || has(&source_of(kind, also))
         }
-        Need::Plugin { id } => about.has_plugin(id),
+        // A worker that is still preparing it keeps the job until it is ready.
+        Need::Plugin { id, sha256 } => {
+            matches!(about.plugin(id, sha256), Some(PluginState::Ready | PluginState::Preparing))
+        }
         // A worker has not checked its Calls yet when it starts, and knows those of its program.
         Need::Call { id } => {
             about.hosted.calls.contains(id) || about.calls.iter().any(|call| call.id == *id && call.usable)
@@ -276,16 +279,24 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_counts_where_it_is_ready_and_only_in_its_version() {
-        let plugin = |id: &str, state| PluginAbility { id: id.into(), state, note: String::new() };
+    fn a_plugin_counts_where_it_is_ready_or_prepared_and_only_with_its_files() {
+        let plugin = |id: &str, state| PluginAbility {
+            id: id.into(),
+            sha256: "ab".into(),
+            state,
+            note: String::new(),
+        };
         let about = AboutWorker {
             plugins: vec![
                 plugin("acme/maps:1.0", PluginState::Ready),
                 plugin("acme/mail:1.0", PluginState::Preparing),
+                plugin("acme/fax:1.0", PluginState::Failed),
+                plugin("acme/telex:1.0", PluginState::Disabled),
             ],
             ..AboutWorker::default()
         };
-        let version = |id: &str| Need::Plugin { id: id.into() };
+        let files = |id: &str, sha256: &str| Need::Plugin { id: id.into(), sha256: sha256.into() };
+        let version = |id: &str| files(id, "ab");
         let tool = |kind: &str, provider: &str| Need::Tool {
             kind: kind.into(),
             provider: provider.into(),
@@ -294,7 +305,10 @@ mod tests {
         for (need, expected) in [
             (version("acme/maps:1.0"), true),
             (version("acme/maps:2.0"), false),
-            (version("acme/mail:1.0"), false),
+            (files("acme/maps:1.0", "cd"), false),
+            (version("acme/mail:1.0"), true),
+            (version("acme/fax:1.0"), false),
+            (version("acme/telex:1.0"), false),
             (tool("builtin", "acme/maps/maps"), true),
             (tool("plugin", "acme/maps"), true),
             (tool("builtin", "acme/mail/mail"), false),

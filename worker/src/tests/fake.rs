@@ -228,7 +228,7 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
     let http = Arc::new(Http::new(&config.http).expect("the defaults are right"));
     let files = Arc::new(Folder::at(&config.files.url).expect("the default is right"));
     let tools = Tools::new(&config.tools, &config.http).expect("the defaults are right");
-    let plugins = Arc::new(PluginHost::new(&config, jobs.clone(), http.clone(), None));
+    let plugins = Arc::new(PluginHost::new(&config, jobs.clone(), http.clone(), None, "w"));
     let knowledge = Datasets::new(&config.knowledge, &config.http).expect("the defaults are right");
     Arc::new(Core::new(
         &config,

@@ -1,14 +1,16 @@
 //! `/api/v1/plugins`: Dify plugins that are installed for all workers. A package is sent as the body of a request; it is
 //! read and checked here, and nothing of it runs here. Workers prepare it for themselves.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json as JsonBody;
 use axum::extract::{Request, State};
+use axum::body::Bytes;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::files::{self, FilesError, Packages};
-use tidemill_common::limits::CATALOG_ENTRIES_MAX;
+use tidemill_common::limits::{CATALOG_ENTRIES_MAX, CATALOG_ENTRY_BYTES_MAX};
 use tidemill_common::registry::plugins::InstalledPlugin;
 use tidemill_common::registry::public_form;
 use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, LiveWorker, PutEntry};
@@ -57,40 +59,45 @@ pub async fn add(
     let size = bytes.len() as u64;
     let content = bytes.clone();
     let read = tokio::task::spawn_blocking(move || checked(&content, &keys)).await;
-    let package = read.map_err(|_| ApiError::invalid_param("reading the package was interrupted"))??;
+    let package = read.map_err(|_| interrupted())??;
     let packages = packages(&state)?;
     let plugin = InstalledPlugin { in_files: packages.is_some(), ..package.record(size) };
     let id = plugin.id();
+    let fields = plugin.fields();
+    check_size(&id, &fields)?;
     let catalog = state.store.catalog().await?;
     if let Some(there) = catalog.find(KIND, &id) {
-        return again(&state, there, &plugin).await;
+        let answer = again(&state, there, &plugin).await?;
+        // It may have been lost, or stored by an installation that did not end.
+        let known = InstalledPlugin::of(there).unwrap_or(plugin);
+        store_package(&state, &known, bytes).await?;
+        return Ok(answer);
     }
-    match &packages {
-        Some(packages) => packages.put(&plugin.sha256, bytes).await.map_err(unstored)?,
-        None => {
-            check_room(&catalog, &state, size)?;
-            state.store.put_package(&plugin.sha256, &bytes).await?;
-        }
+    if packages.is_none() {
+        check_room(&catalog, &state, size)?;
     }
-    let fields = plugin.fields();
     let put =
         PutEntry { kind: KIND, id: &id, fields: &fields, expected: Expected::Absent, make_default: false };
-    match state.store.put_entry(put).await? {
-        EntryPut::Stored(version) => {
+    match installed(&state, &plugin, put, bytes).await {
+        Ok(EntryPut::Stored(version)) => {
             tracing::info!(plugin = id, sha256 = plugin.sha256, version, "plugin installed for all workers");
         }
-        EntryPut::Differs => {
+        Ok(EntryPut::Differs) => {
+            remove_unused(&state, &plugin).await?;
+            // Another client was faster, perhaps with the same package.
             let catalog = state.store.catalog().await?;
-            let is_ours = |known: &InstalledPlugin| known.sha256 == plugin.sha256;
-            if !catalog.plugins.iter().filter_map(InstalledPlugin::of).any(|known| is_ours(&known)) {
-                remove_package(&state, &plugin).await?;
-            }
-            return Err(differs(&id));
+            let there = catalog.find(KIND, &id).ok_or_else(|| differs(&id))?;
+            return again(&state, there, &plugin).await;
         }
-        EntryPut::Full => {
-            remove_package(&state, &plugin).await?;
+        Ok(EntryPut::Full) => {
+            remove_unused(&state, &plugin).await?;
             let message = format!("there are {CATALOG_ENTRIES_MAX} plugins, as many as there may be");
             return Err(ApiError::new(StatusCode::CONFLICT, "too_many", message));
+        }
+        Err(error) => {
+            // The error is what the client must know. In Redis a package without an entry ends alone.
+            let _ = remove_unused(&state, &plugin).await;
+            return Err(error);
         }
     }
     let catalog = state.store.catalog().await?;
@@ -98,21 +105,81 @@ pub async fn add(
     Ok((StatusCode::CREATED, JsonBody(shown(entry, &workers(&state).await?))))
 }
 
+/// Stores the package, then the entry that names it.
+async fn installed(
+    state: &ApiState,
+    plugin: &InstalledPlugin,
+    put: PutEntry<'_>,
+    bytes: Bytes,
+) -> Result<EntryPut, ApiError> {
+    match packages(state)? {
+        Some(packages) => packages.put(&plugin.sha256, bytes.clone()).await.map_err(unstored)?,
+        None => state.store.put_package(&plugin.sha256, &bytes).await?,
+    }
+    let put = state.store.put_entry(put).await?;
+    if let EntryPut::Stored(_) = put {
+        store_package(state, plugin, bytes).await?;
+    }
+    Ok(put)
+}
+
+/// Stores the package of an entry that is there, if it is not stored.
+async fn store_package(state: &ApiState, plugin: &InstalledPlugin, bytes: Bytes) -> Result<(), ApiError> {
+    if plugin.in_files {
+        let packages = packages(state)?.ok_or_else(|| no_storage(&plugin.id()))?;
+        return packages.put(&plugin.sha256, bytes).await.map_err(unstored);
+    }
+    if !state.store.keep_package(&plugin.sha256).await? {
+        state.store.put_package(&plugin.sha256, &bytes).await?;
+        state.store.keep_package(&plugin.sha256).await?;
+    }
+    Ok(())
+}
+
 /// Removes a plugin and its package. Credentials of its providers stay, for another version of it.
 ///
 /// # Errors
-/// 404, and errors of the store.
+/// 404, 422 if the storage of its package is not set here, and errors of the store.
 pub async fn remove(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<StatusCode, ApiError> {
     let catalog = state.store.catalog().await?;
     let entry = catalog.find(KIND, &id).ok_or_else(|| catalog::unknown(KIND, &id))?;
     let plugin = InstalledPlugin::of(entry);
+    if plugin.as_ref().is_some_and(|plugin| plugin.in_files) && packages(&state)?.is_none() {
+        return Err(no_storage(&id));
+    }
     // First the entry: a package without an entry is only bytes, an entry without a package cannot be prepared.
-    state.store.remove_entry(KIND, &id, "").await?;
+    if !state.store.remove_entry(KIND, &id, "").await? {
+        return Err(catalog::unknown(KIND, &id));
+    }
     if let Some(plugin) = plugin {
-        remove_package(&state, &plugin).await?;
+        remove_unused(&state, &plugin).await?;
     }
     tracing::info!(plugin = id, "plugin removed for all workers");
     Ok(StatusCode::NO_CONTENT)
+}
+
+fn interrupted() -> ApiError {
+    let message = "reading the package was interrupted";
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_server_error", message)
+}
+
+fn no_storage(id: &str) -> ApiError {
+    let message = format!(
+        "the package of {id} is in the storage of files, which this scheduler does not have: set files.url here, too"
+    );
+    ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "files_unusable", message)
+}
+
+/// Refuses a plugin whose entry, which all workers read, would be too large.
+fn check_size(id: &str, fields: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    let bytes: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes <= CATALOG_ENTRY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(ApiError::invalid_param(format!(
+        "the record of {id} has {bytes} bytes: at most {CATALOG_ENTRY_BYTES_MAX} bytes of names, tools and forms of credentials \
+         (CATALOG_ENTRY_BYTES_MAX)"
+    )))
 }
 
 /// The storage of packages, if they are not in Redis.
@@ -125,7 +192,13 @@ fn unstored(error: FilesError) -> ApiError {
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "files_unusable", message)
 }
 
-async fn remove_package(state: &ApiState, plugin: &InstalledPlugin) -> Result<(), ApiError> {
+/// Removes a package that no entry names.
+async fn remove_unused(state: &ApiState, plugin: &InstalledPlugin) -> Result<(), ApiError> {
+    let catalog = state.store.catalog().await?;
+    let is_it = |known: InstalledPlugin| known.sha256 == plugin.sha256 && known.in_files == plugin.in_files;
+    if catalog.plugins.iter().filter_map(InstalledPlugin::of).any(is_it) {
+        return Ok(());
+    }
     match packages(state)?.filter(|_| plugin.in_files) {
         Some(packages) => packages.remove(&plugin.sha256).await.map_err(unstored),
         None => Ok(state.store.remove_package(&plugin.sha256).await?),

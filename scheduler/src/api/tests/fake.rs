@@ -312,6 +312,9 @@ impl Runs for FakeStore {
     async fn put_package(&self, _: &str, _: &[u8]) -> Result<(), StoreError> {
         Ok(())
     }
+    async fn keep_package(&self, _: &str) -> Result<bool, StoreError> {
+        Ok(true)
+    }
     async fn remove_package(&self, _: &str) -> Result<(), StoreError> {
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::outside::tools::{MessageSink, ToolCall, ToolError, ToolName, ToolRunt
 pub(crate) struct PluginHost(watch::Sender<u64>);
 
 impl PluginHost {
-    pub(crate) fn new(_: &Config, _: Arc<dyn Jobs>, _: Arc<Http>, _: Option<SealingKey>) -> Self {
+    pub(crate) fn new(_: &Config, _: Arc<dyn Jobs>, _: Arc<Http>, _: Option<SealingKey>, _: &str) -> Self {
         Self(watch::Sender::new(0))
     }
 
@@ -26,7 +26,7 @@ impl PluginHost {
         Vec::new()
     }
 
-    pub(crate) async fn find(&self, _: &ToolName<'_>) -> Result<Option<FoundTool>, ToolError> {
+    pub(crate) async fn find(&self, _: &ToolName<'_>, _: bool) -> Result<Option<FoundTool>, ToolError> {
         Ok(None)
     }
 

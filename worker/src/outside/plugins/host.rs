@@ -7,8 +7,7 @@ use std::time::Duration;
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::{Packages, open_packages};
-use tidemill_common::need::Need;
-use tidemill_common::registry::plugins::{self, InstalledPlugin, PluginName};
+use tidemill_common::registry::plugins::{self, InstalledPlugin};
 use tidemill_common::store::{Catalog, CatalogEntry, Jobs};
 use tidemill_common::wire::worker::{PluginAbility, PluginState};
 use tidemill_plugins::install::Installed;
@@ -20,11 +19,6 @@ use tokio::time::Instant;
 
 use crate::outside::catalog::CatalogCopy;
 use crate::outside::http::Http;
-use crate::outside::tools::{ToolError, ToolName};
-
-/// The pause between two looks at a plugin that is being prepared. It is longer than the age of the list of workers with
-/// which a job is handed back, so that a job is handed back only to a worker that this list has.
-const LOOK_AGAIN: Duration = Duration::from_millis(2_200);
 
 /// The plugins of a worker.
 pub(crate) struct PluginHost {
@@ -36,13 +30,17 @@ pub(crate) struct PluginHost {
     /// The processes, or the reason why this worker runs no plugins.
     pub(super) processes: Result<Plugins, &'static str>,
     pub(super) retry: Duration,
+    /// The longest time that a job waits for a plugin.
+    pub(super) wait: Duration,
     catalog: CatalogCopy<Listed>,
     places: Mutex<BTreeMap<String, Place>>,
     /// Grows with each change of a place.
-    changes: watch::Sender<u64>,
+    pub(super) changes: watch::Sender<u64>,
     /// Asks the keeper to look now.
     pub(super) wanted: Notify,
-    queues: Vec<String>,
+    /// The name of this worker among all.
+    pub(super) me: String,
+    pub(super) queues: Vec<String>,
 }
 
 /// What the catalog has of plugins.
@@ -65,11 +63,15 @@ pub(super) enum State {
     /// It is being prepared; in words.
     Preparing(String),
     Ready(Arc<Installed>),
-    /// It could not be prepared.
+    /// It could not be prepared. This stays while it is tried again.
     Failed {
         reason: String,
+        /// The reason without what other programs have written, for runs.
+        brief: String,
         at: Instant,
     },
+    /// This worker runs no plugins, for this reason.
+    Disabled(&'static str),
 }
 
 impl PluginHost {
@@ -78,6 +80,7 @@ impl PluginHost {
         jobs: Arc<dyn Jobs>,
         http: Arc<Http>,
         key: Option<SealingKey>,
+        me: &str,
     ) -> Self {
         let settings = Settings::of(config);
         let processes = match Host::named(&config.code.helper) {
@@ -97,9 +100,11 @@ impl PluginHost {
             packages: open_packages(&config.files).unwrap_or_default(),
             processes,
             retry: Duration::from_secs(config.plugins.retry_seconds),
+            wait: Duration::from_secs(config.plugins.wait_seconds),
             places: Mutex::default(),
             changes: watch::Sender::new(0),
             wanted: Notify::new(),
+            me: me.into(),
             queues: config.worker.queues.clone(),
         }
     }
@@ -111,8 +116,9 @@ impl PluginHost {
                 State::Preparing(text) => (PluginState::Preparing, text.clone()),
                 State::Ready(_) => (PluginState::Ready, String::new()),
                 State::Failed { reason, .. } => (PluginState::Failed, reason.clone()),
+                State::Disabled(reason) => (PluginState::Disabled, (*reason).to_owned()),
             };
-            PluginAbility { id: id.clone(), state, note }
+            PluginAbility { id: id.clone(), sha256: place.sha256.clone(), state, note }
         };
         self.places().iter().map(ability).collect()
     }
@@ -139,67 +145,17 @@ impl PluginHost {
         listed.inspect_err(|error| tracing::warn!(%error, "the list of plugins cannot be read")).ok()
     }
 
-    /// The plugin that runs a tool, prepared on this worker. Waits while it is being prepared here and no other worker has it.
-    /// `None` if no installed plugin is named.
-    pub(super) async fn ready(&self, name: &ToolName<'_>) -> Result<Option<Arc<Installed>>, ToolError> {
-        let Some(named) = PluginName::of(name.plugin, name.provider_id) else { return Ok(None) };
-        let Some(plugin) = self.chosen(&named, name.tool).await? else { return Ok(None) };
-        let id = plugin.id();
-        let lacking =
-            |reason: String| ToolError::unavailable(reason).lacking(Need::Plugin { id: id.clone() });
-        if let Err(reason) = &self.processes {
-            return Err(lacking(format!("this worker does not run the plugin {id}: {reason}")));
-        }
-        let mut elsewhere = 0;
-        loop {
-            let mut changes = self.changes.subscribe();
-            match self.state_of(&plugin) {
-                Some(State::Ready(installed)) => return Ok(Some(installed)),
-                Some(State::Failed { reason, .. }) => {
-                    return Err(lacking(format!(
-                        "the plugin {id} cannot be prepared on this worker: {reason}"
-                    )));
-                }
-                Some(State::Preparing(_)) => {}
-                None => self.wanted.notify_one(),
-            }
-            elsewhere = if self.others_have(&id).await { elsewhere + 1 } else { 0 };
-            if elsewhere > 1 {
-                return Err(lacking(format!("the plugin {id} is being prepared on this worker")));
-            }
-            let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
-            let is_installed = |listed: &Listed| listed.plugins.iter().any(|known| *known == plugin);
-            if self.listed(false).await.is_some_and(|listed| !is_installed(&listed)) {
-                return Err(ToolError::unavailable(format!("the plugin {id} has been removed")));
-            }
-        }
-    }
-
-    async fn chosen(&self, named: &PluginName<'_>, tool: &str) -> Result<Option<InstalledPlugin>, ToolError> {
-        let find = |listed: Option<Arc<Listed>>| match listed {
-            Some(listed) => plugins::choose(&listed.plugins, named, tool).map(Option::<&_>::cloned),
-            None => Ok(None),
-        };
-        if let Ok(Some(found)) = find(self.listed(false).await) {
-            return Ok(Some(found));
-        }
-        // It may have been installed just now.
-        find(self.listed(true).await).map_err(ToolError::unavailable)
-    }
-
-    /// Returns true if another worker that serves the same queues has the plugin ready.
-    async fn others_have(&self, id: &str) -> bool {
-        let Ok(workers) = self.jobs.fleet().workers().await else { return false };
-        workers
-            .iter()
-            .filter_map(|worker| worker.about.as_ref())
-            .any(|about| self.queues.iter().all(|queue| about.queues.contains(queue)) && about.has_plugin(id))
-    }
-
     pub(super) fn state_of(&self, plugin: &InstalledPlugin) -> Option<State> {
         let places = self.places();
         let place = places.get(&plugin.id()).filter(|place| place.sha256 == plugin.sha256)?;
         Some(place.state.clone())
+    }
+
+    /// Notes progress, unless it has failed before: others must know that until it is ready.
+    pub(super) fn say(&self, plugin: &InstalledPlugin, text: String) {
+        if !matches!(self.state_of(plugin), Some(State::Failed { .. })) {
+            self.set(plugin, State::Preparing(text));
+        }
     }
 
     pub(super) fn set(&self, plugin: &InstalledPlugin, state: State) {

@@ -13,6 +13,7 @@ use tidemill_plugins::process::pool::Plugins;
 use tidemill_plugins::process::{NoAnswers, Origin, ProcessError};
 use tidemill_plugins::tool::message::Message as Said;
 use tidemill_plugins::tool::{self, Call};
+use tokio::time::Instant;
 
 use super::FoundTool;
 use super::credentials::Chosen;
@@ -24,12 +25,17 @@ use crate::outside::tools::{MessageSink, Stage, ToolCall, ToolError, ToolName, T
 const APP: &str = "app";
 
 impl PluginHost {
-    /// Finds a tool of an installed plugin; `None` if the name is that of no installed plugin.
+    /// Finds a tool of an installed plugin; `None` if the name is that of no installed plugin. With `has_service` also if
+    /// this worker cannot run the plugin, or the plugin has no such tool.
     ///
     /// # Errors
     /// The plugin is not ready on this worker, or has no such tool.
-    pub(crate) async fn find(&self, name: &ToolName<'_>) -> Result<Option<FoundTool>, ToolError> {
-        let Some(installed) = self.ready(name).await? else { return Ok(None) };
+    pub(crate) async fn find(
+        &self,
+        name: &ToolName<'_>,
+        has_service: bool,
+    ) -> Result<Option<FoundTool>, ToolError> {
+        let Some(installed) = self.ready(name, has_service).await? else { return Ok(None) };
         let declaration = if name.tool == VALIDATE {
             let app = Parameter { name: APP.into(), ..Parameter::default() };
             Declaration { name: VALIDATE.into(), parameters: vec![app], ..Declaration::default() }
@@ -45,7 +51,7 @@ impl PluginHost {
         call: ToolCall<'_>,
         sink: MessageSink<'_>,
     ) -> Result<(), ToolError> {
-        let Some(installed) = self.ready(name).await? else {
+        let Some(installed) = self.ready(name, false).await? else {
             return Err(ToolError::unavailable(format!(
                 "no plugin with the tool {} is installed",
                 name.tool
@@ -78,8 +84,10 @@ impl PluginHost {
             origin,
         };
         let failed = |error| failure(processes, error);
+        // For all tries to begin together.
+        let until = Instant::now() + processes.limits().session_timeout;
         if name.tool == VALIDATE {
-            while let Some(wait) = pause(invocation.validate_credentials().await).map_err(failed)?.err() {
+            while let Some(wait) = pause(invocation.validate_credentials().await, until).map_err(failed)?.err() {
                 tokio::time::sleep(wait).await;
             }
             sink(Message::Text("the plugin accepts the credentials".into()));
@@ -90,7 +98,7 @@ impl PluginHost {
         let has = |name: &str| tool.parameters.iter().any(|parameter| parameter.name == name);
         arguments.retain(|name, _| tool.has_runtime_parameters || has(name));
         let mut results = loop {
-            match pause(invocation.invoke(tool, arguments.clone()).await).map_err(failed)? {
+            match pause(invocation.invoke(tool, arguments.clone()).await, until).map_err(failed)? {
                 Ok(results) => break results,
                 Err(wait) => tokio::time::sleep(wait).await,
             }
@@ -114,7 +122,7 @@ impl PluginHost {
 #[async_trait::async_trait]
 impl ToolRuntime for PluginHost {
     async fn parameters(&self, tool: &ToolName<'_>) -> Result<Option<Declaration>, ToolError> {
-        Ok(self.find(tool).await?.map(|found| found.declaration))
+        Ok(self.find(tool, false).await?.map(|found| found.declaration))
     }
 
     async fn list(&self, _: &str) -> Result<Vec<Declaration>, ToolError> {
@@ -214,11 +222,16 @@ fn message(said: Said) -> Result<Message, String> {
 }
 
 /// The pause after which an invocation is to be begun again, as the inner error: another one has ended its process, and it is
-/// not started again yet. Nothing of this one has run. A start that fails is an error.
-fn pause<T>(begun: Result<T, tool::ToolError>) -> Result<Result<T, Duration>, tool::ToolError> {
+/// not started again yet. Nothing of this one has run. A start that fails is an error, and so is a pause beyond `until`.
+fn pause<T>(
+    begun: Result<T, tool::ToolError>,
+    until: Instant,
+) -> Result<Result<T, Duration>, tool::ToolError> {
     match begun {
         Ok(begun) => Ok(Ok(begun)),
-        Err(tool::ToolError::Process(ProcessError::BackingOff { wait, .. })) => Ok(Err(wait)),
+        Err(tool::ToolError::Process(ProcessError::BackingOff { wait, .. })) if Instant::now() + wait < until => {
+            Ok(Err(wait))
+        }
         Err(error) => Err(error),
     }
 }

@@ -558,6 +558,10 @@ impl Runs for MemoryStore {
         Ok(())
     }
 
+    async fn keep_package(&self, hash: &str) -> Result<bool, StoreError> {
+        Ok(self.inner.lock().packages.contains_key(hash))
+    }
+
     async fn remove_package(&self, hash: &str) -> Result<(), StoreError> {
         self.inner.lock().packages.remove(hash);
         Ok(())

@@ -543,6 +543,10 @@ impl Runs for RedisStore {
         self.write_package(hash, bytes).await
     }
 
+    async fn keep_package(&self, hash: &str) -> Result<bool, StoreError> {
+        self.persist_package(hash).await
+    }
+
     async fn remove_package(&self, hash: &str) -> Result<(), StoreError> {
         self.delete_package(hash).await
     }
