@@ -298,9 +298,10 @@ async fn workers(state: &ApiState) -> Result<Vec<LiveWorker>, ApiError> {
 }
 
 fn shown(entry: &CatalogEntry, workers: &[LiveWorker]) -> Json {
+    let sha256 = entry.fields.get("sha256").map(String::as_str).unwrap_or_default();
     let state = |worker: &LiveWorker| {
         let plugins = worker.about.iter().flat_map(|about| &about.plugins);
-        let mut found = plugins.filter(|plugin| plugin.id == entry.id);
+        let mut found = plugins.filter(|plugin| plugin.id == entry.id && plugin.sha256 == sha256);
         match found.next() {
             Some(plugin) => json!({"worker": worker.name, "state": plugin.state, "note": plugin.note}),
             None => json!({"worker": worker.name, "state": null, "note": ""}),
