@@ -162,7 +162,8 @@ mod tests {
         folder("tidemill-plugins-new", false);
         folder("other", true);
         remove_from(place.path());
-        let mut left: Vec<_> = std::fs::read_dir(place.path()).unwrap().flatten().map(|it| it.file_name()).collect();
+        let mut left: Vec<_> =
+            std::fs::read_dir(place.path()).unwrap().flatten().map(|it| it.file_name()).collect();
         left.sort();
         assert_eq!(left, ["other", "tidemill-plugins-alive", "tidemill-plugins-new"]);
     }

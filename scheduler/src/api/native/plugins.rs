@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json as JsonBody;
-use axum::extract::{Request, State};
 use axum::body::Bytes;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::files::{self, FilesError, Packages};

@@ -104,9 +104,7 @@ pub async fn run(
         (Ok(recorded), _) => {
             // A recorded call may have had another version.
             let result = match &recorded.plugin {
-                Some(plugin) => {
-                    NodeResult { metadata: metadata(data, tool.name, Some(plugin)), ..result }
-                }
+                Some(plugin) => NodeResult { metadata: metadata(data, tool.name, Some(plugin)), ..result },
                 None => result,
             };
             let result = charged(result, recorded.usage);

@@ -121,7 +121,8 @@ async fn run_node(base: &str, changes: Json, jobs: Option<&Arc<FakeJobs>>) -> Ra
     let http = Http::new(&http).unwrap();
     let told = Mutex::new(Vec::new());
     let on_piece = |name: &str, text: &str| told.lock().unwrap().push(format!("{name}={text}"));
-    let journal = jobs.map(|jobs| Journal::new(&handle(jobs, if base.is_empty() { 2 } else { 1 }), execution(5)));
+    let journal =
+        jobs.map(|jobs| Journal::new(&handle(jobs, if base.is_empty() { 2 } else { 1 }), execution(5)));
     let means = Means {
         tools: &tools,
         http: &http,

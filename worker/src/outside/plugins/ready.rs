@@ -18,6 +18,14 @@ use crate::setup::FLEET_KEPT;
 /// The pause between two looks at a plugin that is not ready here.
 const LOOK_AGAIN: Duration = Duration::from_millis(2_200);
 
+/// The state of a plugin here, with the reason why it does not run.
+enum Here {
+    Ready(Arc<Installed>),
+    NotYet(String),
+    /// Or only after it is tried again.
+    Never(String),
+}
+
 /// What the other workers of the same queues can do with a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Others {
@@ -53,27 +61,11 @@ impl PluginHost {
         let mut able_since = None;
         loop {
             let mut changes = self.changes.subscribe();
-            let state = self.processes.as_ref().map_or_else(
-                |reason| Some(State::Disabled(reason)),
-                |_| self.state_of(&plugin),
-            );
-            let (reason, is_over) = match state {
-                Some(State::Ready(installed)) => return Ok(Some(installed)),
-                Some(State::Disabled(_) | State::Failed { .. }) if has_service => return Ok(None),
-                Some(State::Disabled(reason)) => {
-                    (format!("this worker does not run the plugin {id}: {reason}"), true)
-                }
-                Some(State::Failed { brief, .. }) => {
-                    let all = format!("`tidemill plugins show {id}` has the whole reason");
-                    (format!("the plugin {id} cannot be prepared on this worker: {brief} ({all})"), true)
-                }
-                Some(State::Preparing(_)) => {
-                    (format!("the plugin {id} is being prepared on this worker"), false)
-                }
-                None => {
-                    self.wanted.notify_one();
-                    (format!("the plugin {id} is not prepared on this worker yet"), false)
-                }
+            let (reason, is_over) = match self.here(&plugin) {
+                Here::Ready(installed) => return Ok(Some(installed)),
+                Here::Never(_) if has_service => return Ok(None),
+                Here::Never(reason) => (reason, true),
+                Here::NotYet(reason) => (reason, false),
             };
             // The list of workers with which the job is handed back may be as old as that.
             let is_able = match self.others(&plugin).await {
@@ -89,12 +81,38 @@ impl PluginHost {
             let left = self.wait.saturating_sub(begun.elapsed());
             if left.is_zero() {
                 let seconds = self.wait.as_secs();
-                return lacking(format!("{reason}; the job has waited {seconds} s for it (plugins.wait_seconds)"));
+                return lacking(format!(
+                    "{reason}; the job has waited {seconds} s for it (plugins.wait_seconds)"
+                ));
             }
             let _ = tokio::time::timeout(LOOK_AGAIN.min(left), changes.changed()).await;
             let is_installed = |listed: &Listed| listed.plugins.iter().any(|known| *known == plugin);
             if self.listed(false).await.is_some_and(|listed| !is_installed(&listed)) {
                 return Err(ToolError::unavailable(format!("the plugin {id} has been removed")));
+            }
+        }
+    }
+
+    /// The state of a plugin here. One that was not seen yet is looked for at once.
+    fn here(&self, plugin: &InstalledPlugin) -> Here {
+        let id = plugin.id();
+        if let Err(reason) = &self.processes {
+            return Here::Never(format!("this worker does not run the plugin {id}: {reason}"));
+        }
+        match self.state_of(plugin) {
+            Some(State::Ready(installed)) => Here::Ready(installed),
+            Some(State::Disabled(reason)) => {
+                Here::Never(format!("this worker does not run the plugin {id}: {reason}"))
+            }
+            Some(State::Failed { brief, .. }) => Here::Never(format!(
+                "the plugin {id} cannot be prepared on this worker: {brief} (`tidemill plugins show {id}` has the whole reason)"
+            )),
+            Some(State::Preparing(_)) => {
+                Here::NotYet(format!("the plugin {id} is being prepared on this worker"))
+            }
+            None => {
+                self.wanted.notify_one();
+                Here::NotYet(format!("the plugin {id} is not prepared on this worker yet"))
             }
         }
     }
@@ -121,7 +139,8 @@ impl PluginHost {
 /// One that serves only some of the queues may not get the job, so only what it can still become counts.
 fn others(workers: &[LiveWorker], me: &str, queues: &[String], (id, sha256): (&str, &str)) -> Others {
     let mut found = Others::Nobody;
-    for about in workers.iter().filter(|worker| worker.name != me).filter_map(|worker| worker.about.as_ref()) {
+    for about in workers.iter().filter(|worker| worker.name != me).filter_map(|worker| worker.about.as_ref())
+    {
         let serves = |queue: &String| about.queues.contains(queue);
         let (is_any, is_all) = (queues.iter().any(serves), queues.iter().all(serves));
         found = match about.plugin(id, sha256) {

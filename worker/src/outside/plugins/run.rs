@@ -87,7 +87,9 @@ impl PluginHost {
         // For all tries to begin together.
         let until = Instant::now() + processes.limits().session_timeout;
         if name.tool == VALIDATE {
-            while let Some(wait) = pause(invocation.validate_credentials().await, until).map_err(failed)?.err() {
+            while let Some(wait) =
+                pause(invocation.validate_credentials().await, until).map_err(failed)?.err()
+            {
                 tokio::time::sleep(wait).await;
             }
             sink(Message::Text("the plugin accepts the credentials".into()));
@@ -229,7 +231,9 @@ fn pause<T>(
 ) -> Result<Result<T, Duration>, tool::ToolError> {
     match begun {
         Ok(begun) => Ok(Ok(begun)),
-        Err(tool::ToolError::Process(ProcessError::BackingOff { wait, .. })) if Instant::now() + wait < until => {
+        Err(tool::ToolError::Process(ProcessError::BackingOff { wait, .. }))
+            if Instant::now() + wait < until =>
+        {
             Ok(Err(wait))
         }
         Err(error) => Err(error),

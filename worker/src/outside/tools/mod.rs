@@ -247,7 +247,8 @@ impl Tools {
             _ => name,
         };
         if let Some(plugins) = self.plugins.as_ref().filter(|_| self.may_be_plugin(&name))
-            && let Some(FoundTool { plugin, declaration }) = plugins.find(&name, self.bridge.is_some()).await?
+            && let Some(FoundTool { plugin, declaration }) =
+                plugins.find(&name, self.bridge.is_some()).await?
         {
             let runtime: &dyn ToolRuntime = &**plugins;
             return Ok(Tool { name, declaration: Some(declaration), plugin: Some(plugin), runtime });
