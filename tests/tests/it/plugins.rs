@@ -55,6 +55,12 @@ async fn a_plugin_is_installed_once_under_its_id_and_removed_with_its_package() 
         assert!(said(&added).contains("asks to be allowed: may store 1024 bytes"), "{}", said(&added));
     }
     let shown = client.get(PATH).await.body;
+    let package = format!("tm:plugin-package:{}", shown["sha256"].as_str().expect("a hash"));
+    assert_eq!(fleet.cluster.redis.cli(&["TTL", &package]).trim(), "-1", "an entry names it");
+    // The same package again stores it where it was lost.
+    fleet.cluster.redis.cli(&["DEL", &package]);
+    assert!(fleet.add(&many()).status.success());
+    assert_eq!(fleet.cluster.redis.cli(&["TTL", &package]).trim(), "-1");
     assert_eq!((&shown["id"], &shown["signature"]), (&json!(ID), &json!("unchecked")));
     assert_eq!(shown["providers"][0]["tools"].as_array().map(Vec::len), Some(5), "{shown}");
     assert_eq!(shown["workers"], json!([]));
