@@ -90,6 +90,7 @@ async fn an_idle_process_ends_for_another_app_when_there_may_be_no_more(lab: &La
     let (ended, said) = tokio::join!(ends, bench.invoke("say", json!({"text": "a"})));
     assert_eq!(texts(&ended), ["begun", "done"]);
     assert!(!said.unwrap().is_empty());
+    bench.plugins.stop().await;
     // Its time counts until there is a place.
     let mut bench = lab.bench(&lab.many, |settings| {
         settings.process.processes_max = 1;

@@ -289,6 +289,12 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
             "{id:?} cannot be installed: author, name and version have 1 to 64 letters, digits, `.`, `_`, `-` or `+`"
         )));
     }
+    if let Some(provider) = package.providers.tools.iter().find(|provider| !fits(&provider.name)) {
+        return Err(ApiError::invalid_param(format!(
+            "{id} cannot be installed: its provider {:?} needs a name of 1 to 64 letters, digits, `.`, `_`, `-` or `+`",
+            provider.name
+        )));
+    }
     Ok(package)
 }
 

@@ -14,8 +14,10 @@ use crate::outside::tools::{Stage, ToolCall, ToolError};
 ///
 /// # Errors
 /// A file cannot be read, or they are too large.
-pub(super) async fn offered(call: &ToolCall<'_>) -> Result<(JsonMap, Offered), ToolError> {
-    let mut arguments = call.arguments.clone();
+pub(super) async fn offered(
+    mut arguments: JsonMap,
+    call: &ToolCall<'_>,
+) -> Result<(JsonMap, Offered), ToolError> {
     let mut found = Vec::new();
     for value in arguments.values_mut() {
         collect(value, &mut found);

@@ -67,7 +67,14 @@ impl PluginHost {
         // A check is about the credentials that were stored just now.
         let newest = name.tool == VALIDATE;
         let Chosen { credentials, mark } = self.credentials(&installed, provider, app, newest).await?;
-        let (mut arguments, offered) = files::offered(&call).await?;
+        let mut arguments = call.arguments.clone();
+        if name.tool != VALIDATE {
+            // As on Dify, what the tool does not have is not sent to it.
+            let (_, tool) = tool_of(&installed, name)?;
+            let has = |name: &str| tool.parameters.iter().any(|parameter| parameter.name == name);
+            arguments.retain(|name, _| tool.has_runtime_parameters || has(name));
+        }
+        let (arguments, offered) = files::offered(arguments, &call).await?;
         let origin = Origin {
             run: call.run.to_string(),
             node: call.step.map(|(journal, ..)| journal.node().to_string()).unwrap_or_default(),
@@ -96,9 +103,6 @@ impl PluginHost {
             return Ok(());
         }
         let (_, tool) = tool_of(&installed, name)?;
-        // As on Dify, what the tool does not have is not sent to it.
-        let has = |name: &str| tool.parameters.iter().any(|parameter| parameter.name == name);
-        arguments.retain(|name, _| tool.has_runtime_parameters || has(name));
         let mut results = loop {
             match pause(invocation.invoke(tool, arguments.clone()).await, until).map_err(failed)? {
                 Ok(results) => break results,
