@@ -172,7 +172,7 @@ impl AddArgs {
     }
 }
 
-fn piped() -> Result<String, Error> {
+pub(super) fn piped() -> Result<String, Error> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
     read.map_err(|error| Error::Failed(format!("cannot read the key from standard input: {error}")))?;

@@ -9,7 +9,7 @@ use tidemill_common::value::JsonMap;
 
 use super::Config;
 use super::test::{self, Trial};
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::commands::catalog::{self, PLUGIN, PLUGIN_CREDENTIALS};
 use crate::console::Console;
 use crate::error::{Error, Exit};
@@ -39,12 +39,14 @@ pub(super) async fn perform(arguments: &Config, console: &mut Console) -> Result
         };
         env.insert(name.clone(), variable.into());
     }
-    if let Some(name) = &arguments.secret_stdin {
-        let prompt = format!("{name} of {id} (not shown): ");
-        values.insert(name.clone(), catalog::read_secret(&prompt, console).await?.into());
-    }
-    if arguments.set.is_empty() && arguments.secret_stdin.is_none() {
+    read(&arguments.secret_stdin, &id, &mut values, console).await?;
+    if arguments.set.is_empty() && arguments.secret_stdin.is_empty() {
         ask(&form, &id, &mut values, console).await?;
+    }
+    if let Some(app) = &arguments.app
+        && let Err(ClientError::Refused { status: 404, .. }) = client.entry("apps", app).await
+    {
+        console.note(format_args!("there is no app {} yet; these credentials serve no other one", safe(app)));
     }
     let body = json!({"values": values, "env": env});
     let stored = client.keep(PLUGIN_CREDENTIALS.many, &id, &body, true).await?;
@@ -74,6 +76,30 @@ pub(super) async fn perform(arguments: &Config, console: &mut Console) -> Result
             Ok(Exit::Failed)
         }
     }
+}
+
+/// Reads the values of these fields: at a terminal each after a question, else a single one whole, and several a line each.
+async fn read(fields: &[String], id: &str, values: &mut JsonMap, console: &mut Console) -> Result<(), Error> {
+    if fields.len() > 1 && !console.can_ask() {
+        values.extend(in_lines(fields, &catalog::piped()?)?);
+        return Ok(());
+    }
+    for name in fields {
+        let prompt = format!("{name} of {id} (not shown): ");
+        values.insert(name.clone(), catalog::read_secret(&prompt, console).await?.into());
+    }
+    Ok(())
+}
+
+fn in_lines(fields: &[String], text: &str) -> Result<JsonMap, Error> {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if lines.len() != fields.len() {
+        let (count, wanted) = (lines.len(), fields.len());
+        return Err(Error::Usage(format!(
+            "standard input has {count} lines, and --secret-stdin is given {wanted} times: write a line for each"
+        )));
+    }
+    Ok(fields.iter().cloned().zip(lines.into_iter().map(Json::from)).collect())
 }
 
 /// The fields of the provider's credentials, of the newest version that is installed.
@@ -149,6 +175,17 @@ fn prompt(field: &Json) -> String {
 mod tests {
     use super::*;
     use crate::console::tests::{captured, captured_with};
+
+    #[test]
+    fn several_secrets_are_a_line_each() {
+        let fields = ["id".to_owned(), "key".to_owned()];
+        assert_eq!(
+            in_lines(&fields, "one\ntwo\n").map(Json::Object).unwrap(),
+            json!({"id": "one", "key": "two"})
+        );
+        let error = in_lines(&fields, "one\n").unwrap_err().to_string();
+        assert!(error.contains("1 lines") && !error.contains("one"), "{error}");
+    }
 
     #[tokio::test]
     async fn a_person_is_asked_by_the_form_of_the_provider() {

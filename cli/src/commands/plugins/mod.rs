@@ -81,9 +81,9 @@ struct Config {
     /// A field, from a variable of the workers' environment; may be given several times
     #[arg(long = "set", value_name = "FIELD=env:VARIABLE", value_parser = super::pairs::pair)]
     set: Vec<(String, String)>,
-    /// Read the value of this field from standard input; at a terminal, ask for it
+    /// Read the value of this field from standard input, at a terminal ask for it; may be given several times, with a line for each
     #[arg(long, value_name = "FIELD")]
-    secret_stdin: Option<String>,
+    secret_stdin: Vec<String>,
     /// Do not let the plugin check them
     #[arg(long)]
     no_test: bool,
