@@ -31,7 +31,8 @@ impl Base {
     pub(super) fn new() -> io::Result<Self> {
         // Each plugin may enter its own folder in it, and list nothing.
         let only_enter = std::fs::Permissions::from_mode(0o711);
-        let path = tempfile::Builder::new().prefix(PREFIX).permissions(only_enter).tempdir()?.keep();
+        let path = tempfile::Builder::new().prefix(PREFIX).tempdir()?.keep();
+        std::fs::set_permissions(&path, only_enter)?;
         // It gets its name with its lock, so that nobody finds it without.
         let making = path.join(".making");
         let lock = File::options().create_new(true).write(true).open(&making)?;
