@@ -273,6 +273,9 @@ pub(super) fn check_credentials(id: &str, object: &JsonMap, catalog: &Catalog) -
     }
 }
 
+/// Texts by the names of fields.
+pub type Texts = BTreeMap<String, String>;
+
 /// Opens stored credentials: the values that are stored, and the variables of the worker's environment that have others.
 ///
 /// # Errors
@@ -280,7 +283,7 @@ pub(super) fn check_credentials(id: &str, object: &JsonMap, catalog: &Catalog) -
 pub fn credentials_of(
     stored: &CatalogEntry,
     key: Option<&SealingKey>,
-) -> Result<(BTreeMap<String, String>, BTreeMap<String, String>), SecretError> {
+) -> Result<(Texts, Texts), SecretError> {
     let object = entry::opened(CatalogKind::PluginCredentials, stored, key)?;
     let texts = |part: &str| {
         let texts = object.get(part).and_then(Json::as_object).into_iter().flatten();

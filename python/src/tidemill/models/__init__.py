@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: bfb1f3bcf3f12312ac834ab48d0fef3e0d733ad7042175d0088f3179061b05b2
-Rest: 1fde0d184ad7de63054570f25ed4da979d6d1a443cd93cf83e2787219663416c
+Document: 74f7340031507ed740deaecb4a52b207de0db0a8b5df8f421017eb210cba0c01
+Rest: fa105e6da0e8618cbf8e938136f680e24ad81042c16fcfcc2ab498effcb49763
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class EmbeddingModel(TypedDict):
 
 
 class Entry(TypedDict):
-    """A stored provider, profile, library node, Call, service or data source. It has the fields of its kind, too; secrets are `***`."""
+    """A stored provider, profile, library node, Call, service, data source, or the credentials of a plugin. It has the fields of its kind, too; secrets are `***`."""
 
     id: str
     version: NotRequired[int]
@@ -500,6 +500,16 @@ class Pauses(TypedDict):
     """All of `Pause`."""
 
     data: list[Pause]
+
+
+class PluginOnWorker(TypedDict):
+    """The state of a plugin on a living worker."""
+
+    worker: str
+    state: Literal["ready", "failed", "disabled", "preparing"] | None
+    """`disabled`: the worker runs no plugins. null: the worker has not seen it yet."""
+    note: str
+    """What is done now, or the reason of a failure."""
 
 
 class PublishRequest(TypedDict):
@@ -822,6 +832,8 @@ class Worker(TypedDict):
     profiles: NotRequired[list[dict[str, Any]]]
     default_profile: NotRequired[str | None]
     tools: NotRequired[list[str]]
+    plugins: NotRequired[list[dict[str, Any]]]
+    """The state of each installed plugin: `id`, `sha256`, `state`, `note`."""
     calls: NotRequired[list[dict[str, Any]]]
     variables: NotRequired[list[str]]
     code: NotRequired[list[str]]
@@ -1091,6 +1103,40 @@ class Keys(TypedDict):
     """All of `Key`."""
 
     data: list[Key]
+
+
+class Plugin(TypedDict):
+    """A plugin in one version, installed for all workers."""
+
+    id: str
+    """`author/name:version`."""
+    author: str
+    name: str
+    version: str
+    sha256: str
+    """Of its files."""
+    bytes: int
+    """The size of its package."""
+    in_files: NotRequired[bool]
+    """The storage of files has its package, not Redis."""
+    signature: str
+    permissions: list[str]
+    """What it asks to be allowed, in words."""
+    providers: list[dict[str, Any]]
+    """Its providers of tools: `name`, `tools`, and `credentials`, the fields of their form."""
+    others: list[str]
+    """What it offers besides tools, which does not run here."""
+    created_at: float
+    """Unix seconds."""
+    updated_at: float
+    """Unix seconds."""
+    workers: list[PluginOnWorker]
+
+
+class Plugins(TypedDict):
+    """All of `Plugin`."""
+
+    data: list[Plugin]
 
 
 class PublishedApp(TypedDict):
