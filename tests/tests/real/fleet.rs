@@ -121,6 +121,36 @@ async fn a_process_that_dies_fails_the_node_by_its_policy_and_a_stop_reaches_an_
     assert_eq!(lab.client.ended(&run).await["status"], "stopped");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_without_plugins_leaves_jobs_to_those_that_have_them_and_fails_what_nobody_can_run() {
+    let Some(mut lab) = Lab::start(&[]).await else { return };
+    lab.install(&many(), ID).await;
+    let mut command = lab.cluster.command("tidemill-worker");
+    command.env("TIDEMILL_PLUGINS_ENABLED", "false");
+    let without = lab.cluster.worker_of(command).await;
+    until("the third worker to say that it runs no plugins", Duration::from_secs(30), async || {
+        let shown = lab.client.get("/api/v1/plugins").await.body;
+        let states = shown["data"][0]["workers"].as_array().cloned().unwrap_or_default();
+        let of = |worker: &Json| worker["worker"] == without.consumer.as_str() && worker["state"] == "disabled";
+        if states.iter().any(of) { Ok(()) } else { Err(shown.to_string()) }
+    })
+    .await;
+    let tool = || [Tool::new("say", "say", json!({"text": constant("ab")}))];
+    let mut runs = Vec::new();
+    for _ in 0..6 {
+        runs.push(lab.begin(&tool()).await);
+    }
+    for run in &runs {
+        let ended = lab.client.ended(run).await;
+        assert_eq!(ended["status"], "succeeded", "{ended}");
+    }
+    for worker in &mut lab.workers {
+        worker.process.kill();
+    }
+    let nobody = lab.run(&tool()).await;
+    assert!(nobody["error"].as_str().unwrap().contains("no living worker can run it"), "{nobody}");
+}
+
 /// The processes that a process has started, and theirs.
 fn descendants(of: u32) -> Vec<u32> {
     let text = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
