@@ -131,7 +131,8 @@ async fn a_worker_without_plugins_leaves_jobs_to_those_that_have_them_and_fails_
     until("the third worker to say that it runs no plugins", Duration::from_secs(30), async || {
         let shown = lab.client.get("/api/v1/plugins").await.body;
         let states = shown["data"][0]["workers"].as_array().cloned().unwrap_or_default();
-        let of = |worker: &Json| worker["worker"] == without.consumer.as_str() && worker["state"] == "disabled";
+        let of =
+            |worker: &Json| worker["worker"] == without.consumer.as_str() && worker["state"] == "disabled";
         if states.iter().any(of) { Ok(()) } else { Err(shown.to_string()) }
     })
     .await;
