@@ -61,6 +61,21 @@ pub enum InstallError {
     Locked { path: PathBuf, seconds: u64 },
 }
 
+impl InstallError {
+    /// What failed, without what other programs have written.
+    pub fn brief(&self) -> String {
+        match self {
+            Self::Environment(SandboxError::Program { doing, .. }) => format!("{doing} failed"),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// The folder with the unpacked files of a package, if it is there.
+pub fn unpacked(settings: &Settings, hash: &str) -> Option<PathBuf> {
+    Some(settings.cache.join("packages").join(hash)).filter(|folder| folder.is_dir())
+}
+
 /// Makes a package ready. `say` gets what is done, in words.
 ///
 /// # Errors

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidemill_common::config::Config;
+
 /// Where and how plugins are installed and run.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -90,6 +92,45 @@ impl Settings {
             user: (65534, 65534),
             allow_weaker: false,
             process: ProcessLimits::default(),
+        }
+    }
+}
+
+/// The folder of environments where none is named. Root's plugins run as another user, who may not enter root's home.
+pub fn default_cache() -> PathBuf {
+    let of_home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+    let own = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(of_home);
+    match own.filter(|folder| !folder.starts_with("/root")) {
+        Some(folder) => folder.join("tidemill/plugins"),
+        None => "/var/cache/tidemill/plugins".into(),
+    }
+}
+
+impl Settings {
+    /// The settings of a process of Tidemill.
+    pub fn of(config: &Config) -> Self {
+        let plugins = &config.plugins;
+        let cache = if plugins.cache.is_empty() { default_cache() } else { PathBuf::from(&plugins.cache) };
+        Self {
+            pythons: plugins.python.clone(),
+            index_url: plugins.index_url.0.clone(),
+            wheels: Some(PathBuf::from(&plugins.wheels)).filter(|folder| !folder.as_os_str().is_empty()),
+            install_timeout: Duration::from_secs(plugins.install_seconds),
+            environment_bytes_max: plugins.environment_bytes_max,
+            user: (config.code.sandbox_uid, config.code.sandbox_gid),
+            allow_weaker: config.code.allow_weaker_sandbox,
+            process: ProcessLimits {
+                processes_max: plugins.processes_max,
+                processes_each_max: plugins.processes_each_max,
+                sessions_max: plugins.sessions_max,
+                start_timeout: Duration::from_secs(plugins.start_seconds),
+                session_timeout: Duration::from_secs(plugins.session_seconds),
+                idle_max: Duration::from_secs(plugins.idle_seconds),
+                memory_bytes_max: plugins.memory_bytes_max,
+                scratch_bytes_max: plugins.scratch_bytes_max,
+                ..ProcessLimits::default()
+            },
+            ..Self::new(cache)
         }
     }
 }

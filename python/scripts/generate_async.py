@@ -25,6 +25,7 @@ CLASSES = [
     "Files",
     "Keys",
     "Knowledge",
+    "Plugins",
     "RemoteRun",
     "Resource",
     "Transport",

@@ -33,6 +33,7 @@ use crate::outside::calls::Calls;
 use crate::outside::extensions::{ExtensionSettingError, Extensions};
 use crate::outside::http::{Http, HttpSettingError};
 use crate::outside::knowledge::{Datasets, KnowledgeSettingError};
+use crate::outside::plugins::PluginHost;
 use crate::outside::providers::limiter::CallPermits;
 use crate::outside::providers::media::FileAccess;
 use crate::outside::providers::profile::{ProviderCatalog, TableError};
@@ -103,6 +104,7 @@ pub struct Worker {
     consume: JoinHandle<()>,
     cancel: JoinHandle<()>,
     survey: JoinHandle<()>,
+    plugins: JoinHandle<()>,
 }
 
 /// Starts a worker on the current Tokio runtime.
@@ -162,9 +164,12 @@ async fn begin(
     let http = Arc::new(Http::new(&config.http)?);
     let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
     let file_access = FileAccess { http: http.clone(), files: files.clone() };
-    let tools = Tools::new(&config.tools, &config.http)?.with_apps_in(jobs.clone());
     let knowledge = Datasets::new(&config.knowledge, &config.http)?.kept_in(jobs.clone());
     let key = config.scheduler.sealing_key();
+    let consumer = consumer_name();
+    let plugins = Arc::new(PluginHost::new(config, jobs.clone(), http.clone(), key.clone(), &consumer));
+    let tools = Tools::new(&config.tools, &config.http)?.with_apps_in(jobs.clone());
+    let tools = tools.with_plugins(plugins.clone());
     let outside = Outside {
         providers: providers(config)?
             .with_files(file_access)
@@ -173,6 +178,7 @@ async fn begin(
         http,
         files,
         tools,
+        plugins,
         knowledge,
         calls: calls(config, &jobs, key.clone())?.hosting(hosts.call_executors()),
         extensions: Extensions::new(config, &variable)?,
@@ -180,7 +186,7 @@ async fn begin(
     // Fail early when the store cannot be used.
     jobs.namespace().await?;
     host::calls::register(&*jobs, &hosts.manifests(), key.as_ref()).await?;
-    let mut core = Core::new(config, jobs, consumer_name().into(), key, outside).hosting(hosts);
+    let mut core = Core::new(config, jobs, consumer.into(), key, outside).hosting(hosts);
     core.setup.shows_key = is_in_fleet;
     let core = Arc::new(core);
     let config = Arc::new(config.clone());
@@ -215,6 +221,7 @@ async fn begin(
         heartbeat: Some(heartbeat),
         cancel: tokio::spawn(cancel::listen(core.clone())),
         survey: tokio::spawn(survey::keep(core.clone(), config)),
+        plugins: tokio::spawn(keep_plugins(core.clone())),
         consume: tokio::spawn(consume::run(core.clone())),
         core,
     })
@@ -268,6 +275,8 @@ impl Worker {
             }
         }
         hand_back(&core, undelivered).await;
+        self.plugins.abort();
+        core.outside.plugins.stop().await;
         self.heartbeat = None;
         crash::pass(CrashPoint::FarewellBegun);
         if tokio::time::timeout(FAREWELL, farewell(&core)).await.is_err() {
@@ -282,6 +291,7 @@ impl Drop for Worker {
         self.consume.abort();
         self.cancel.abort();
         self.survey.abort();
+        self.plugins.abort();
         if let Some(health) = &self.health {
             health.task.abort();
         }
@@ -290,6 +300,11 @@ impl Drop for Worker {
             sender.abort();
         }
     }
+}
+
+/// Prepares installed plugins until the worker ends.
+async fn keep_plugins(core: Arc<Core>) {
+    core.outside.plugins.keep().await;
 }
 
 /// Waits until every permit is free, so no job is held.

@@ -65,6 +65,10 @@ pub(super) const SERVICE: Kind = Kind { one: "service", many: "services", key: "
 pub(super) const DATASOURCE: Kind =
     Kind { one: "datasource", many: "datasources", key: "password", key_env: "password_env" };
 
+pub(super) const PLUGIN: Kind = Kind { one: "plugin", many: "plugins", key: "", key_env: "" };
+pub(super) const PLUGIN_CREDENTIALS: Kind =
+    Kind { one: "plugin credentials", many: "plugin-credentials", key: "", key_env: "" };
+
 impl FileArgs {
     /// Returns the entry to store: with `--update` the existing one, overwritten with the fields of the file.
     pub(super) async fn table(&self, kind: Kind, common: &Common) -> Result<JsonMap, Error> {
@@ -168,7 +172,7 @@ impl AddArgs {
     }
 }
 
-fn piped() -> Result<String, Error> {
+pub(super) fn piped() -> Result<String, Error> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
     read.map_err(|error| Error::Failed(format!("cannot read the key from standard input: {error}")))?;

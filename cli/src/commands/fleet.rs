@@ -80,6 +80,13 @@ fn render_workers(workers: &[Json]) -> String {
         if let Some(hosted) = hosted(&worker["hosted"]) {
             shown.push_str(&format!("{} has executors of its program for {hosted}\n", word(&worker["name"])));
         }
+        for plugin in worker["plugins"].as_array().into_iter().flatten() {
+            if plugin["state"] != "ready" {
+                let (name, id) = (word(&worker["name"]), word(&plugin["id"]));
+                let (state, note) = (word(&plugin["state"]), word(&plugin["note"]));
+                shown.push_str(&format!("{name} has the plugin {id} {state}: {note}\n"));
+            }
+        }
         for one in worker["missing"].as_array().into_iter().flatten() {
             let asked = if one["asked_at"].is_null() { "" } else { " (a job has asked for it)" };
             let (name, what, why) = (word(&worker["name"]), word(&one["text"]), word(&one["reason"]));

@@ -132,7 +132,7 @@ enum Verb {
     Knowledge(knowledge::Arguments),
     /// Install the Python packages of code nodes on this host, and show what is installed
     Code(code::Arguments),
-    /// Show whether and how a Dify plugin would run here, and try one of its tools
+    /// Install Dify plugins for all workers, give them credentials, and try their tools
     Plugins(plugins::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
     MockLlm(mock_llm::Arguments),

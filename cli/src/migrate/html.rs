@@ -89,11 +89,7 @@ fn of_group(group: &Group) -> String {
 }
 
 fn of_row(row: &Row, kind: Kind) -> String {
-    // One setting provides the tools of all plugins, and the line above the table says so.
-    let remedy = match kind {
-        Kind::PluginTool => String::new(),
-        _ => format!("<pre>{}</pre>", escaped(&row.remedy)),
-    };
+    let remedy = format!("<pre>{}</pre>", escaped(&row.remedy));
     let parts: Vec<String> = row
         .details
         .iter()

@@ -50,7 +50,7 @@ macro_rules! kinds {
 kinds! {
     Model "Models" "provider" false "[providers.NAME] in the workers' settings, or `tidemill providers add NAME`";
     Profile "Profiles" "profile" false "[profiles.ID] in the workers' settings, or `tidemill profiles add ID`";
-    PluginTool "Tools of plugins" "provider" false "tools.endpoint: a service of yours that runs them (docs/tools.md)";
+    PluginTool "Tools of plugins" "provider" false "`tidemill plugins add FILE` installs a plugin for all workers (docs/plugins.md); or tools.endpoint: a service of yours that runs them";
     OpenApiTool "OpenAPI tools" "provider" false "[tools.api.\"ID\"] with the OpenAPI document";
     McpServer "MCP servers" "server" false "[tools.mcp.\"ID\"] with the server's address";
     WorkflowTool "Workflows that are called as tools" "workflow" false "publish the called workflow under the id that the caller names";

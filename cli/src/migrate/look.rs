@@ -10,12 +10,13 @@ use crate::client::Client;
 use crate::error::Error;
 
 /// The parts of a worker's record that say what it can do.
-const ABILITIES: [&str; 10] = [
+const ABILITIES: [&str; 11] = [
     "queues",
     "providers",
     "profiles",
     "default_profile",
     "tools",
+    "plugins",
     "variables",
     "code",
     "datasets",

@@ -39,9 +39,10 @@ pub(crate) fn describe(required: &Required, file_named: &dyn Fn(&str) -> Option<
             let remedy = format!("[profiles.{}]\nprovider = \"…\"\nmodel = \"…\"", key(id));
             described(Kind::Profile, id, "", remedy)
         }
-        Requirement::Tool { kind, provider, name, tool } => {
-            tool_of(*kind, (provider, name), tool, file_named)
-        }
+        Requirement::Tool { kind, provider, name, tool, plugin } => match plugin {
+            Some(plugin) => described(Kind::PluginTool, plugin, tool, install(plugin)),
+            None => tool_of(*kind, (provider, name), tool, file_named),
+        },
         Requirement::Strategy { provider, strategy } => {
             let remedy = Kind::Strategy.row().provided_by.to_owned();
             described(Kind::Strategy, provider, strategy, remedy)
@@ -154,6 +155,12 @@ fn tool_of(
         }
     };
     Described { kind, name, detail: tool.into(), remedy, called }
+}
+
+/// The command that installs a plugin.
+fn install(plugin: &str) -> String {
+    let (id, version) = plugin.split_once(':').unwrap_or((plugin, "VERSION"));
+    format!("tidemill plugins add {}", word(&format!("{}_{version}.difypkg", id.replace('/', "-"))))
 }
 
 fn upload(field: &str, required: bool, by_url: bool) -> Described {

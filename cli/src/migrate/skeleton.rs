@@ -69,9 +69,11 @@ pub(crate) fn render(report: &Report) -> String {
             }
             Kind::PluginTool => {
                 for row in &rows {
-                    text.push_str(&format!("# {}\n", about(row)));
+                    text.push_str(&format!("# {}\n#   {}\n", about(row), one_line(&row.remedy)));
                 }
-                text.push_str("# [tools]\n# endpoint = \"http://…\"\n");
+                text.push_str(
+                    "# or a service in place of all of them:\n# [tools]\n# endpoint = \"http://…\"\n",
+                );
             }
             Kind::Module => text.push_str(&modules(&rows)),
             Kind::CodeNetwork => text.push_str("# [code]\n# network = true\n"),

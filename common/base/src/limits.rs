@@ -240,6 +240,8 @@ pub const MODEL_REFUSALS_MAX: u32 = 10;
 pub const CATALOG_ENTRIES_MAX: usize = 1000;
 /// Largest catalog entry, in bytes of JSON.
 pub const CATALOG_ENTRY_BYTES_MAX: usize = 64 * 1024;
+/// How long the package of a plugin is kept that no entry names yet, in seconds.
+pub const PACKAGE_UNKEPT_SECONDS: u64 = 3600;
 /// Longest age of a worker's copy of the providers in Redis, in milliseconds (`providers_refresh_ms`). After
 /// it the next node that calls a model checks for changes.
 pub const PROVIDERS_REFRESH_MS: u64 = 1000;

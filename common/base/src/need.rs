@@ -24,6 +24,13 @@ pub enum Need {
         /// Another name of the provider in workflow files; may be empty.
         also: String,
     },
+    /// An installed plugin, prepared.
+    Plugin {
+        /// `author/name:version`.
+        id: String,
+        /// The SHA-256 of its files.
+        sha256: String,
+    },
     /// A registered Call: its program, or its server.
     Call { id: String },
     /// A variable of the environment.
@@ -47,6 +54,7 @@ impl fmt::Display for Need {
             Self::Profile { id } if id.is_empty() => f.write_str("the default profile"),
             Self::Profile { id } => write!(f, "the profile {id}"),
             Self::Tool { kind, provider, .. } => write!(f, "the {kind} tool provider {provider}"),
+            Self::Plugin { id, .. } => write!(f, "the plugin {id}"),
             Self::Call { id } => write!(f, "the Call {id}"),
             Self::Variable { name } => write!(f, "the environment variable {name}"),
             Self::SecretKey { of } => write!(f, "the secret key of {of}"),
@@ -70,6 +78,10 @@ mod tests {
             (Need::SecretKey { of: "v1".into() }, r#"{"what":"secret_key","of":"v1"}"#),
             (Need::Code { language: "python3".into() }, r#"{"what":"code","language":"python3"}"#),
             (Need::Documents, r#"{"what":"documents"}"#),
+            (
+                Need::Plugin { id: "a/b:1".into(), sha256: "ab".into() },
+                r#"{"what":"plugin","id":"a/b:1","sha256":"ab"}"#,
+            ),
             (Need::Call { id: "greet".into() }, r#"{"what":"call","id":"greet"}"#),
         ] {
             assert_eq!(serde_json::to_string(&need).unwrap(), text);

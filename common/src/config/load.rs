@@ -149,6 +149,7 @@ impl Config {
         self.check_listeners(&origin)?;
         self.check_features(&origin)?;
         self.check_cors(&origin)?;
+        self.check_plugins(&origin)?;
         if let Err(reason) = self.worker.check_permits() {
             return wrong("worker.permits", reason);
         }

@@ -8,6 +8,7 @@ mod environment;
 mod features;
 mod listeners;
 mod load;
+mod plugins;
 mod run;
 mod scheduler;
 mod uploads;
@@ -30,6 +31,7 @@ pub use cors::{ANY_ORIGIN, CorsConfig};
 pub use environment::variable;
 pub use features::{ExtensionConfig, FeaturesConfig, NamedModel, model_of};
 pub use load::{Sources, names, nearest};
+pub use plugins::PluginsConfig;
 pub use run::{CompatConfig, ConversationWrites, NestedAnswers, RunConfig, Undefined};
 pub use scheduler::SchedulerConfig;
 pub use tidemill_base::hidden::masked_url;
@@ -101,6 +103,8 @@ pub struct Config {
     pub documents: DocumentsConfig,
     /// Tools; read by the worker.
     pub tools: ToolsConfig,
+    /// Plugins; read by the worker, and by the scheduler when one is installed.
+    pub plugins: PluginsConfig,
     /// Calls of steps; read by the worker.
     pub calls: CallsConfig,
     /// Knowledge bases; read by the worker.
@@ -169,7 +173,7 @@ mod tests {
 
     /// Settings with text that are printed: those that cannot be secrets, and URLs, which are printed without
     /// user and query. All other texts have a type that hides them.
-    const SHOWN: [&str; 44] = [
+    const SHOWN: [&str; 49] = [
         "calls.programs",
         "code.endpoint",
         "code.helper",
@@ -196,6 +200,11 @@ mod tests {
         "http.proxy_https",
         "knowledge.embedding_model",
         "log.level",
+        "plugins.cache",
+        "plugins.index_url",
+        "plugins.python",
+        "plugins.signing_keys",
+        "plugins.wheels",
         "redis.ca_file",
         "redis.certificate_file",
         "redis.key_file",

@@ -31,6 +31,8 @@ const fn texts(kind: CatalogKind) -> &'static [&'static str] {
             "tls",
             "service_url",
         ],
+        CatalogKind::Plugin => &["author", "name", "plugin_version", "sha256", "signature"],
+        CatalogKind::PluginCredentials => &[],
     }
 }
 

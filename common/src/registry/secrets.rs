@@ -42,8 +42,8 @@ pub enum SecretError {
     /// It was sealed with another key, or changed since.
     #[error(
         "{secret} of the {kind} {id} does not open: TIDEMILL_SECRET_KEY (scheduler.secret_key) is not the key that it \
-         was sealed with, or the stored text was changed; `tidemill {} add {id} --replace` writes it again",
-        kind.many()
+         was sealed with, or the stored text was changed; `{}` writes it again",
+        kind.command(id)
     )]
     WrongKey { kind: CatalogKind, id: String, secret: String },
     /// The request keeps the stored secret, but none is stored.
@@ -141,7 +141,8 @@ const fn secret_paths(kind: CatalogKind) -> &'static [&'static [PathPart]] {
     match kind {
         CatalogKind::Provider => &[&[Of("api_key")], &[Of("headers"), Each]],
         CatalogKind::Profile => &[&[Of("apiKey")], &[Of("headers"), Each]],
-        CatalogKind::Library => &[],
+        CatalogKind::Library | CatalogKind::Plugin => &[],
+        CatalogKind::PluginCredentials => &[&[Of("values"), Each]],
         CatalogKind::Call => &[&[Of("transport"), Of("headers"), Each], &[Of("transport"), Of("env"), Each]],
         CatalogKind::Service => &[
             &[Of("auth"), Of("header"), Item, Of("value")],

@@ -31,6 +31,9 @@ pub struct AboutWorker {
     pub default_profile: Option<String>,
     /// Sources of tools: `api:ID`, `mcp:ID`, `builtin:ID`, `workflow`, and `service` for a service that runs all others.
     pub tools: Vec<String>,
+    /// Plugins that are installed for all workers, and their state here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plugins: Vec<PluginAbility>,
     /// Registered Calls, and whether it can use them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallAbility>,
@@ -50,6 +53,47 @@ pub struct AboutWorker {
     pub hosted: HostedAbility,
     /// Everything that is missing, with the reason.
     pub missing: Vec<Missing>,
+}
+
+impl AboutWorker {
+    /// Returns true if the worker can run the plugin `author/name:version` with these files.
+    pub fn has_plugin(&self, id: &str, sha256: &str) -> bool {
+        self.plugin(id, sha256) == Some(PluginState::Ready)
+    }
+
+    /// The state of a plugin; `None` if the worker has not seen it yet.
+    pub fn plugin(&self, id: &str, sha256: &str) -> Option<PluginState> {
+        let found = self.plugins.iter().find(|plugin| plugin.id == id && plugin.sha256 == sha256);
+        found.map(|plugin| plugin.state)
+    }
+}
+
+/// An installed plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PluginAbility {
+    /// `author/name:version`.
+    pub id: String,
+    /// The SHA-256 of its files: others may be installed under the same id later.
+    pub sha256: String,
+    pub state: PluginState,
+    /// What is done now, or the reason of a failure; for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// The state of a plugin on a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PluginState {
+    Ready,
+    Failed,
+    /// This worker runs no plugins.
+    Disabled,
+    /// Its files and its environment are being made. A state that this version does not know counts as this one.
+    #[default]
+    #[serde(other)]
+    Preparing,
 }
 
 /// The executors of the program around a worker: the nodes that it executes itself, by their ids, their types, the

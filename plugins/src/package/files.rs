@@ -2,9 +2,10 @@
 //! the files into a folder later cannot reach outside of it.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::Read;
+use std::io::{self, Cursor, Read, Write};
 
 use sha2::{Digest, Sha256};
+use zip::write::SimpleFileOptions;
 
 use super::PackageError;
 use crate::limits::PackageLimits;
@@ -54,6 +55,21 @@ impl Files {
             }
         }
         hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Files {
+    /// The files as a `.difypkg` file, without a signature.
+    ///
+    /// # Errors
+    /// A file cannot be packed.
+    pub fn packed(&self) -> io::Result<Vec<u8>> {
+        let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, bytes) in &self.0 {
+            writer.start_file(name.as_str(), SimpleFileOptions::default())?;
+            writer.write_all(bytes)?;
+        }
+        Ok(writer.finish()?.into_inner())
     }
 }
 

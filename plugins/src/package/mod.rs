@@ -12,6 +12,7 @@ mod pattern;
 mod problem;
 mod providers;
 pub mod python;
+mod record;
 mod signature;
 mod spot;
 #[cfg(test)]

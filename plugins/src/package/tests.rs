@@ -181,3 +181,13 @@ proptest::proptest! {
         let _ = package(&[("manifest.yaml", &text), ("tools/echo.yaml", &text)]);
     }
 }
+
+#[test]
+fn a_folder_that_was_packed_is_the_same_plugin() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plugins/many"));
+    let limits = PackageLimits::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let whole = runtime.block_on(Package::open(folder, &limits, None)).unwrap();
+    let packed = Package::read(&whole.files.packed().unwrap(), &limits, None).unwrap();
+    assert_eq!((packed.hash, packed.manifest.name), (whole.hash.clone(), whole.manifest.name.clone()));
+}

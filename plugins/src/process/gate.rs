@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use super::shared::lock;
 use crate::settings::ProcessLimits;
 
 /// The pause after a connection that could not be accepted.
@@ -32,19 +33,50 @@ const HEAD_BYTES_MAX: usize = 32 * 1024;
 /// Longest time for it.
 const HEAD_MAX: Duration = Duration::from_secs(10);
 
-/// Files that the plugin may load, by name.
+/// Files that the plugin may load during a session, by name.
 #[derive(Debug, Clone, Default)]
-pub struct Offered(Arc<BTreeMap<String, Vec<u8>>>);
+pub struct Offered(Arc<BTreeMap<String, Arc<Vec<u8>>>>);
 
 impl Offered {
-    /// Offers these files. A name must have only letters, digits, `.`, `-` and `_`.
+    /// Offers these files. A name must have only letters, digits, `.`, `-` and `_`, and no other session may use it.
     pub fn new(files: BTreeMap<String, Vec<u8>>) -> Self {
-        Self(Arc::new(files))
+        Self(Arc::new(files.into_iter().map(|(name, bytes)| (name, Arc::new(bytes))).collect()))
     }
 
     /// The address of a file, for the plugin.
     pub fn address(name: &str) -> String {
         format!("{FILES}{name}")
+    }
+}
+
+/// The files that the sessions of a process offer now.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OnOffer(Arc<Mutex<BTreeMap<String, Arc<Vec<u8>>>>>);
+
+impl OnOffer {
+    /// Offers the files of a session until its guard is dropped.
+    pub(super) fn offer(&self, files: &Offered) -> Offering {
+        lock(&self.0).extend(files.0.iter().map(|(name, bytes)| (name.clone(), bytes.clone())));
+        Offering { all: self.clone(), own: files.clone() }
+    }
+
+    fn get(&self, name: &str) -> Option<Arc<Vec<u8>>> {
+        lock(&self.0).get(name).cloned()
+    }
+}
+
+/// The files of a session. Dropping it ends their offer.
+pub(super) struct Offering {
+    all: OnOffer,
+    own: Offered,
+}
+
+impl Drop for Offering {
+    fn drop(&mut self) {
+        let mut all = lock(&self.all.0);
+        for name in self.own.0.keys() {
+            all.remove(name);
+        }
     }
 }
 
@@ -62,7 +94,7 @@ impl Drop for Gate {
 }
 
 impl Gate {
-    pub(super) async fn open(http: Arc<Http>, offered: Offered, limits: &ProcessLimits) -> io::Result<Self> {
+    pub(super) async fn open(http: Arc<Http>, offered: OnOffer, limits: &ProcessLimits) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let mut random = [0; 16];
@@ -104,7 +136,7 @@ impl Gate {
 async fn serve(
     mut stream: TcpStream,
     http: Arc<Http>,
-    offered: &Offered,
+    offered: &OnOffer,
     expected: &str,
     bytes_max: u64,
 ) -> io::Result<()> {
@@ -126,7 +158,8 @@ async fn serve(
     }
     let mut words = text.lines().next().unwrap_or_default().split(' ');
     if let (Some("GET"), Some(name)) = (words.next(), words.next().and_then(|url| url.strip_prefix(FILES))) {
-        return give(&mut stream, offered.0.get(name).map(Vec::as_slice)).await;
+        let file = offered.get(name);
+        return give(&mut stream, file.as_deref().map(Vec::as_slice)).await;
     }
     proxy::serve(http, Replayed { head, at: 0, stream }, Meter::new(bytes_max)).await;
     Ok(())
@@ -213,7 +246,9 @@ mod tests {
     async fn only_the_plugin_gets_through_and_only_past_the_guard() {
         let http = Arc::new(Http::new(&HttpConfig::default()).unwrap());
         let offered = Offered::new(BTreeMap::from([("a.txt".into(), b"content".to_vec())]));
-        let gate = Gate::open(http, offered, &ProcessLimits::default()).await.unwrap();
+        let all = OnOffer::default();
+        let offering = all.offer(&offered);
+        let gate = Gate::open(http, all, &ProcessLimits::default()).await.unwrap();
         let word = STANDARD.encode(format!("plugin:{}", gate.word));
         let get = |url: &str, word: &str| {
             format!("GET {url} HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic {word}\r\n\r\n")
@@ -232,6 +267,9 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
         let answer = ask(&gate, &get(&Offered::address("b.txt"), &word)).await;
         assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+        drop(offering);
+        let answer = ask(&gate, &get(&file, &word)).await;
+        assert!(answer.starts_with("HTTP/1.1 404"), "the session has ended: {answer}");
         let answer = ask(&gate, &get("http://127.0.0.1:1/", &word)).await;
         assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("loopback"), "{answer}");
     }

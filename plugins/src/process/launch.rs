@@ -8,8 +8,8 @@ use tidemill_sandbox::guest::Guest;
 use tidemill_sandbox::helper::Host;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::gate::{Gate, Offered};
-use super::scratch::Scratch;
+use super::gate::{Gate, OnOffer};
+use super::scratch::{Base, Scratch};
 use super::shared::Shared;
 use super::{Belongings, Process, ProcessError};
 use crate::install::Installed;
@@ -41,18 +41,21 @@ pub(super) struct Launch<'a> {
     pub(super) settings: &'a Settings,
     pub(super) host: &'a Host,
     pub(super) http: &'a Arc<Http>,
-    pub(super) offered: Offered,
+    /// The folder of this process of the host.
+    pub(super) base: std::io::Result<Arc<Base>>,
 }
 
 impl Launch<'_> {
     /// Starts the process and waits for its first heartbeat.
     pub(super) async fn start(self, permit: OwnedSemaphorePermit) -> Result<Process, ProcessError> {
-        let Launch { installed, settings, host, http, offered } = self;
+        let Launch { installed, settings, host, http, base } = self;
         let plugin = installed.package.id();
         let failed = |reason: String| ProcessError::Start { plugin: plugin.clone(), reason };
-        let gate = Gate::open(http.clone(), offered, &settings.process).await;
+        let offered = OnOffer::default();
+        let gate = Gate::open(http.clone(), offered.clone(), &settings.process).await;
         let gate = gate.map_err(|error| failed(format!("its network: {error}")))?;
-        let scratch = Scratch::new(settings, http).map_err(|error| failed(format!("its folder: {error}")))?;
+        let scratch = base.and_then(|base| Scratch::new(base, settings, http));
+        let scratch = scratch.map_err(|error| failed(format!("its folder: {error}")))?;
         let guest = guest(installed, settings, &scratch, gate.port);
         let variables = variables(settings, &scratch, &gate.address());
         let running = guest.start(host, &variables).map_err(failed)?;
@@ -60,7 +63,7 @@ impl Launch<'_> {
         let permissions = installed.package.manifest.permissions.clone();
         let shared = Arc::new(Shared::new(plugin.clone(), settings.process.clone(), permissions, input));
         let belongings = Belongings { running, scratch, _gate: gate, _permit: permit };
-        Process::new(belongings, shared, lines).await
+        Process::new(belongings, shared, lines, offered).await
     }
 }
 

@@ -10,6 +10,7 @@ mod event;
 mod gate;
 mod launch;
 pub mod pool;
+mod room;
 mod scratch;
 mod shared;
 #[cfg(test)]
@@ -25,12 +26,15 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufRead
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
+use gate::{Offering, OnOffer};
 use scratch::Scratch;
 use shared::{Outcome, Shared, Stage};
 
 pub use answers::{Answers, MemoryStorage, NoAnswers, Question};
 pub use error::ProcessError;
 pub use gate::Offered;
+pub use pool::{Invocation, Origin};
+pub use scratch::remove_left_over;
 
 /// How often a process is looked at: its silence, its cancelled sessions, its idle time.
 const LOOK: Duration = Duration::from_millis(500);
@@ -45,6 +49,7 @@ const START_BYTES_MAX: usize = 4 * 1024;
 struct Process {
     shared: Arc<Shared>,
     orders: mpsc::Sender<()>,
+    offered: OnOffer,
 }
 
 /// What lives as long as the process.
@@ -61,6 +66,7 @@ impl Process {
         mut belongings: Belongings,
         shared: Arc<Shared>,
         mut lines: mpsc::Receiver<Vec<u8>>,
+        offered: OnOffer,
     ) -> Result<Self, ProcessError> {
         let plugin = shared.plugin.clone();
         let failed = |reason: String| ProcessError::Start { plugin: plugin.clone(), reason };
@@ -80,7 +86,7 @@ impl Process {
         let (orders, ordered) = mpsc::channel(1);
         let reading = tokio::spawn(read(stdout, shared.clone()));
         tokio::spawn(keep(belongings, shared.clone(), ordered, reading));
-        let own = Self { shared, orders };
+        let own = Self { shared, orders, offered };
         let mut stage = own.shared.stage.subscribe();
         let limit = own.shared.limits.start_timeout;
         let is_started = |stage: &Stage| *stage != Stage::Starting;
@@ -103,20 +109,16 @@ impl Process {
     }
 
     /// Begins a session and sends its request. `None` if there is no place, also if the plugin does not read its input.
-    fn open(
-        &self,
-        request: &Json,
-        secrets: &[String],
-        answers: Arc<dyn Answers>,
-        deadline: Instant,
-    ) -> Option<Session> {
+    fn open(&self, invocation: &Invocation, deadline: Instant) -> Option<Session> {
         if self.shared.is_stuck() {
             return None;
         }
         let input = self.shared.input()?;
         let line = input.try_reserve().ok()?;
-        let begun = self.shared.begin(secrets, answers)?;
-        line.send(event::request(&begun.id, request));
+        let begun = self.shared.begin(invocation)?;
+        // Before the plugin reads the request.
+        let offering = self.offered.offer(&invocation.offered);
+        line.send(event::request(&begun.id, &invocation.request));
         Some(Session {
             id: begun.id,
             parts: begun.parts,
@@ -125,6 +127,7 @@ impl Process {
             deadline,
             is_over: false,
             place: None,
+            _offering: offering,
         })
     }
 
@@ -152,6 +155,7 @@ pub struct Session {
     deadline: Instant,
     is_over: bool,
     place: Option<OwnedSemaphorePermit>,
+    _offering: Offering,
 }
 
 impl Session {

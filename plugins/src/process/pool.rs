@@ -2,7 +2,7 @@
 //! to a plugin stays out of the memory that another app's invocations use.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -12,7 +12,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::launch::Launch;
-use super::shared::lock;
+use super::room::Room;
+use super::scratch::Base;
+use super::shared::{Shared, lock};
 use super::{Answers, Offered, Process, ProcessError, Session, has_served};
 use crate::install::Installed;
 use crate::settings::{ProcessLimits, Settings};
@@ -23,8 +25,10 @@ pub struct Plugins {
     host: Host,
     http: Arc<Http>,
     /// One permit a process.
-    processes: Arc<Semaphore>,
+    pub(super) processes: Arc<Semaphore>,
     runners: Mutex<HashMap<(String, String), Arc<Runner>>>,
+    /// Their folder, as long as there are any.
+    base: Mutex<Weak<Base>>,
 }
 
 /// An invocation.
@@ -36,8 +40,16 @@ pub struct Invocation {
     /// Texts that no log line and no error may contain.
     pub secrets: Vec<String>,
     pub answers: Arc<dyn Answers>,
-    /// Files that the plugin may load. They are those of the process, so they matter only for the first invocation.
+    /// Files that the plugin may load until the invocation ends.
     pub offered: Offered,
+    pub origin: Origin,
+}
+
+/// Where an invocation comes from, for log lines. Empty: from no run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    pub run: String,
+    pub node: String,
 }
 
 /// The processes of one plugin for one app.
@@ -56,13 +68,15 @@ struct State {
     is_stopped: bool,
     failures: u32,
     not_before: Option<Instant>,
+    /// The last start that failed, for those that waited for it.
+    failed: Option<(Instant, ProcessError)>,
 }
 
 impl Plugins {
     /// A host without processes. They are started when they are needed.
     pub fn new(settings: Settings, host: Host, http: Arc<Http>) -> Self {
         let processes = Arc::new(Semaphore::new(settings.process.processes_max));
-        Self { settings, host, http, processes, runners: Mutex::default() }
+        Self { settings, host, http, processes, runners: Mutex::default(), base: Mutex::default() }
     }
 
     /// The limits of its processes.
@@ -87,30 +101,39 @@ impl Plugins {
         let Ok(Ok(place)) = place else {
             return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_each_max × sessions_max" });
         };
-        let Invocation { request, secrets, answers, offered, .. } = invocation;
+        let (begun, mut room) = (Instant::now(), Room::new(self));
         let permit = loop {
             let started = runner.started.notified();
             tokio::pin!(started);
             // Before the state is looked at, so that no end of a start is missed.
             started.as_mut().enable();
-            match self.place(&runner, &plugin, |process| {
-                process.open(&request, &secrets, answers.clone(), deadline)
+            match self.place(&runner, (&plugin, begun), room.take(), |process| {
+                process.open(&invocation, deadline)
             })? {
                 Place::Session(session) => return Ok(session.holding(place)),
                 Place::Start(permit) => break permit,
-                Place::Wait => {}
-            }
-            if tokio::time::timeout_at(deadline, started).await.is_err() {
-                return Err(ProcessError::Busy { plugin: plugin(), limit: "session_timeout" });
+                Place::Wait => {
+                    if tokio::time::timeout_at(deadline, started).await.is_err() {
+                        return Err(ProcessError::Busy { plugin: plugin(), limit: "session_timeout" });
+                    }
+                }
+                Place::Full => {
+                    if Instant::now() >= deadline {
+                        return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_max" });
+                    }
+                    room.make(deadline).await;
+                }
             }
         };
         let starting = Starting(&runner);
         let (settings, host, http) = (&self.settings, &self.host, &self.http);
-        let launch = Launch { installed, settings, host, http, offered };
-        let process = launch.start(permit).await.inspect_err(|_| {
-            lock(&runner.state).fail(limits.backoff, limits.backoff_max);
+        let launch = Launch { installed, settings, host, http, base: self.base() };
+        let process = launch.start(permit).await.inspect_err(|error| {
+            let mut state = lock(&runner.state);
+            state.fail(limits.backoff, limits.backoff_max);
+            state.failed = Some((Instant::now(), error.clone()));
         })?;
-        let session = process.open(&request, &secrets, answers, deadline);
+        let session = process.open(&invocation, deadline);
         {
             let mut state = lock(&runner.state);
             if !state.is_stopped {
@@ -122,11 +145,13 @@ impl Plugins {
         session.map(|session| session.holding(place)).ok_or_else(ended)
     }
 
-    /// Finds a place for a session. Nothing here waits, so a plugin that does not read delays no other session.
+    /// Finds a place for a session that has been wanted since `begun`; a process that has to be started gets the permit, if
+    /// there is one. Nothing here waits, so a plugin that does not read delays no other session.
     fn place(
         &self,
         runner: &Runner,
-        plugin: &dyn Fn() -> String,
+        (plugin, begun): (&dyn Fn() -> String, Instant),
+        permit: Option<OwnedSemaphorePermit>,
         open: impl Fn(&Process) -> Option<Session>,
     ) -> Result<Place, ProcessError> {
         let limits = &self.settings.process;
@@ -138,34 +163,65 @@ impl Plugins {
         if state.is_starting {
             return Ok(Place::Wait);
         }
+        if let Some((_, error)) = state.failed.as_ref().filter(|(at, _)| *at >= begun) {
+            return Err(error.clone());
+        }
         if let Some(wait) = state.not_before.and_then(|then| then.checked_duration_since(Instant::now())) {
             return Err(ProcessError::BackingOff { plugin: plugin(), wait });
         }
         if state.processes.len() >= limits.processes_each_max {
             return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_each_max" });
         }
-        let Ok(permit) = self.processes.clone().try_acquire_owned() else {
-            return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_max" });
+        let Some(permit) = permit.or_else(|| self.processes.clone().try_acquire_owned().ok()) else {
+            return Ok(Place::Full);
         };
         state.is_starting = true;
         Ok(Place::Start(permit))
     }
 
+    /// Begins to end the process of any plugin that has been without sessions for the longest time. Returns what it shares, or
+    /// `None` if all have sessions.
+    pub(super) fn end_longest_idle(&self) -> Option<Arc<Shared>> {
+        let runners: Vec<Arc<Runner>> = lock(&self.runners).values().cloned().collect();
+        let idle = |runner: &Arc<Runner>| {
+            let state = lock(&runner.state);
+            let longest = state.processes.iter().filter(|process| !process.shared.idle().is_zero());
+            let longest = longest.max_by_key(|process| process.shared.idle())?;
+            Some((longest.shared.idle(), longest.shared.clone(), longest.orders.clone()))
+        };
+        let mut idle: Vec<_> = runners.iter().filter_map(idle).collect();
+        idle.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
+        // A session may have begun there since.
+        let (_, shared, orders) = idle.into_iter().find(|(_, shared, _)| shared.close_if_idle())?;
+        let _ = orders.try_send(());
+        Some(shared)
+    }
+
     /// Stops all processes and waits for their ends.
     pub async fn stop(&self) {
         let runners: Vec<Arc<Runner>> = lock(&self.runners).drain().map(|(_, runner)| runner).collect();
+        let mut stopping = tokio::task::JoinSet::new();
         for runner in runners {
             let processes = {
                 let mut state = lock(&runner.state);
                 state.is_stopped = true;
                 std::mem::take(&mut state.processes)
             };
-            let mut stopping = tokio::task::JoinSet::new();
             for process in processes {
                 stopping.spawn(async move { process.stop().await });
             }
-            while stopping.join_next().await.is_some() {}
         }
+        while stopping.join_next().await.is_some() {}
+    }
+
+    fn base(&self) -> std::io::Result<Arc<Base>> {
+        let mut known = lock(&self.base);
+        if let Some(base) = known.upgrade() {
+            return Ok(base);
+        }
+        let base = Arc::new(Base::new()?);
+        *known = Arc::downgrade(&base);
+        Ok(base)
     }
 
     fn runner(&self, installed: &Installed, owner: &str) -> Arc<Runner> {
@@ -193,6 +249,8 @@ enum Place {
     Start(OwnedSemaphorePermit),
     /// Perhaps in a process that another invocation starts.
     Wait,
+    /// In a process for which there is no permit.
+    Full,
 }
 
 /// A start of a process. Dropping it ends the start, also if the invocation is cancelled.

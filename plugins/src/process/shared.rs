@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::ProcessError;
 use super::answers::{self, Answers, Question};
 use super::event::{self, Heard};
+use super::pool::{Invocation, Origin};
 use crate::package::Permissions;
 use crate::settings::ProcessLimits;
 
@@ -61,6 +62,7 @@ pub(super) struct Active {
     outcome: Arc<OnceLock<Outcome>>,
     bytes: u64,
     answers: Arc<dyn Answers>,
+    origin: Origin,
     questions: usize,
     cancelled: Option<Instant>,
     failure: Option<ProcessError>,
@@ -128,7 +130,8 @@ impl Shared {
     }
 
     /// Begins a session if there is a place. Returns its id and what it receives.
-    pub(super) fn begin(&self, secrets: &[String], answers: Arc<dyn Answers>) -> Option<Begun> {
+    pub(super) fn begin(&self, invocation: &Invocation) -> Option<Begun> {
+        let secrets = &invocation.secrets;
         if self.is_full_of_secrets() {
             return None;
         }
@@ -143,7 +146,8 @@ impl Shared {
             to: Some(to),
             outcome: outcome.clone(),
             bytes: 0,
-            answers,
+            answers: invocation.answers.clone(),
+            origin: invocation.origin.clone(),
             questions: 0,
             cancelled: None,
             failure: None,
@@ -195,6 +199,20 @@ impl Shared {
     /// Whether a session runs that is wanted.
     pub(super) fn has_wanted(&self) -> bool {
         lock(&self.sessions).values().any(|active| active.cancelled.is_none())
+    }
+
+    /// Takes no sessions any more, if there is none and the process is not ending already.
+    pub(super) fn close_if_idle(&self) -> bool {
+        // Sessions begin under this lock.
+        let sessions = lock(&self.sessions);
+        sessions.is_empty()
+            && self.stage.send_if_modified(|stage| {
+                let is_ready = *stage == Stage::Ready;
+                if is_ready {
+                    *stage = Stage::Ending;
+                }
+                is_ready
+            })
     }
 
     /// How long there has been no session.
@@ -335,14 +353,16 @@ impl Shared {
         let only = {
             let sessions = lock(&self.sessions);
             // The SDK does not say to which session a line belongs. With a single one there is no doubt.
-            let only = sessions.keys().next().filter(|_| sessions.len() == 1);
-            only.cloned().unwrap_or_default()
+            let only = sessions.iter().next().filter(|_| sessions.len() == 1);
+            only.map(|(session, active)| (session.clone(), active.origin.clone())).unwrap_or_default()
         };
-        let (plugin, session) = (&self.plugin, only);
+        let (plugin, (session, Origin { run, node })) = (&self.plugin, only);
         match level {
-            "ERROR" | "CRITICAL" => tracing::warn!(plugin, session, line, "a plugin logs an error"),
-            "WARNING" => tracing::info!(plugin, session, line, "a plugin logs a warning"),
-            _ => tracing::debug!(plugin, session, line, "a plugin logs"),
+            "ERROR" | "CRITICAL" => {
+                tracing::warn!(plugin, session, run, node, line, "a plugin logs an error");
+            }
+            "WARNING" => tracing::info!(plugin, session, run, node, line, "a plugin logs a warning"),
+            _ => tracing::debug!(plugin, session, run, node, line, "a plugin logs"),
         }
     }
 

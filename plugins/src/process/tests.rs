@@ -14,12 +14,23 @@ fn process(change: impl FnOnce(&mut ProcessLimits)) -> (Process, mpsc::Receiver<
     let (input, lines) = mpsc::channel(1);
     let shared = Arc::new(Shared::new("a/b:1".into(), limits, Permissions::default(), input));
     shared.stage.send_replace(Stage::Ready);
-    (Process { shared, orders: mpsc::channel(1).0 }, lines)
+    (Process { shared, orders: mpsc::channel(1).0, offered: OnOffer::default() }, lines)
+}
+
+fn invocation(secrets: &[String]) -> Invocation {
+    Invocation {
+        request: json!({}),
+        owner: String::new(),
+        secrets: secrets.to_vec(),
+        answers: Arc::new(NoAnswers),
+        offered: Offered::default(),
+        origin: Origin::default(),
+    }
 }
 
 fn begin(process: &Process, secrets: &[&str]) -> Begun {
     let secrets: Vec<String> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
-    process.shared.begin(&secrets, Arc::new(NoAnswers)).unwrap()
+    process.shared.begin(&invocation(&secrets)).unwrap()
 }
 
 async fn write(process: &Process, session: &str, data: Json) {
@@ -73,17 +84,16 @@ async fn secrets_stay_masked_after_the_end_of_their_session() {
 async fn a_process_that_has_had_too_many_secrets_takes_no_sessions() {
     let (process, _unread) = process(|limits| limits.sessions_max = 10);
     let secrets: Vec<String> = (0..1_000).map(|at| format!("secret-{at}")).collect();
-    let answers = || -> Arc<dyn Answers> { Arc::new(NoAnswers) };
-    assert!(process.shared.begin(&secrets[..999], answers()).is_some());
-    assert!(process.shared.begin(&secrets, answers()).is_some());
-    assert!(process.shared.begin(&[], answers()).is_none());
+    assert!(process.shared.begin(&invocation(&secrets[..999])).is_some());
+    assert!(process.shared.begin(&invocation(&secrets)).is_some());
+    assert!(process.shared.begin(&invocation(&[])).is_none());
 }
 
 #[tokio::test]
 async fn a_plugin_that_does_not_read_has_no_place() {
     let (process, _unread) = process(|_| {});
     let deadline = Instant::now() + Duration::from_secs(60);
-    let open = || process.open(&json!({}), &[], Arc::new(NoAnswers), deadline);
+    let open = || process.open(&invocation(&[]), deadline);
     let first = open();
     assert!(first.is_some() && open().is_none());
 }
@@ -92,7 +102,7 @@ async fn a_plugin_that_does_not_read_has_no_place() {
 async fn parts_of_a_result_come_in_order_and_then_the_outcome() {
     let (process, _unread) = process(|_| {});
     let deadline = Instant::now() + Duration::from_secs(60);
-    let mut session = process.open(&json!({}), &[], Arc::new(NoAnswers), deadline).unwrap();
+    let mut session = process.open(&invocation(&[]), deadline).unwrap();
     let id = session.id.clone();
     write(&process, &id, json!({"type": "stream", "data": 1})).await;
     write(&process, &id, json!({"type": "stream", "data": 2})).await;

@@ -10,7 +10,7 @@ use tidemill_common::value::JsonMap;
 
 use crate::install::Installed;
 use crate::package::{Parameter, Tool, ToolProvider};
-use crate::process::pool::{Invocation, Plugins};
+use crate::process::pool::{Invocation, Origin, Plugins};
 use crate::process::{Answers, Offered, ProcessError, Session};
 use cast::ParameterError;
 use message::{Message, MessageError, Messages};
@@ -44,6 +44,7 @@ pub struct Call<'a> {
     pub owner: String,
     pub answers: Arc<dyn Answers>,
     pub offered: Offered,
+    pub origin: Origin,
 }
 
 /// The messages of an invocation, as they come. Dropping it cancels the invocation.
@@ -113,6 +114,7 @@ impl Call<'_> {
             secrets: secrets(&self.credentials),
             answers: self.answers.clone(),
             offered: self.offered.clone(),
+            origin: self.origin.clone(),
         };
         self.plugins.open(self.installed, invocation).await
     }

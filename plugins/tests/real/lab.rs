@@ -10,7 +10,7 @@ use tidemill_plugins::install::{Installed, install};
 use tidemill_plugins::limits::PackageLimits;
 use tidemill_plugins::package::Package;
 use tidemill_plugins::process::pool::Plugins;
-use tidemill_plugins::process::{MemoryStorage, Offered};
+use tidemill_plugins::process::{MemoryStorage, Offered, Origin};
 use tidemill_plugins::settings::Settings;
 use tidemill_plugins::tool::message::Message;
 use tidemill_plugins::tool::{Call, Results, ToolError};
@@ -102,6 +102,7 @@ impl Bench {
             owner: self.owner.clone(),
             answers: Arc::new(MemoryStorage::new(1024)),
             offered: self.offered.clone(),
+            origin: Origin::default(),
         };
         (call, tool)
     }

@@ -14,6 +14,7 @@ use crate::lab::{Lab, texts};
 pub(crate) async fn all(lab: &Lab) {
     a_tool_answers_with_each_kind_of_message(lab).await;
     many_sessions_share_a_process(lab).await;
+    an_idle_process_ends_for_another_app_when_there_may_be_no_more(lab).await;
     storage_is_answered_and_what_the_manifest_does_not_permit_is_refused(lab).await;
     credentials_are_checked_by_the_plugin_and_masked_in_errors(lab).await;
     a_file_of_the_host_reaches_the_tool(lab).await;
@@ -68,6 +69,37 @@ async fn many_sessions_share_a_process(lab: &Lab) {
         assert_eq!(count, 2);
     }
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    bench.plugins.stop().await;
+}
+
+async fn an_idle_process_ends_for_another_app_when_there_may_be_no_more(lab: &Lab) {
+    let mut bench = lab.bench(&lab.many, |settings| settings.process.processes_max = 1);
+    bench.invoke("say", json!({"text": "a"})).await.unwrap();
+    bench.owner = "another".into();
+    bench.invoke("say", json!({"text": "a"})).await.unwrap();
+    // One that is busy is waited for.
+    let mut busy = bench.begin("wait", json!({"seconds": 1})).await.unwrap();
+    bench.owner = "third".into();
+    let ends = async {
+        let mut all = Vec::new();
+        while let Some(message) = busy.next().await.unwrap() {
+            all.push(message);
+        }
+        all
+    };
+    let (ended, said) = tokio::join!(ends, bench.invoke("say", json!({"text": "a"})));
+    assert_eq!(texts(&ended), ["begun", "done"]);
+    assert!(!said.unwrap().is_empty());
+    bench.plugins.stop().await;
+    // Its time counts until there is a place.
+    let mut bench = lab.bench(&lab.many, |settings| {
+        settings.process.processes_max = 1;
+        settings.process.session_timeout = Duration::from_secs(8);
+    });
+    let _busy = bench.begin("wait", json!({"seconds": 60})).await.unwrap();
+    bench.owner = "another".into();
+    let error = bench.invoke("say", json!({"text": "a"})).await.unwrap_err().to_string();
+    assert!(error.contains("processes_max"), "{error}");
     bench.plugins.stop().await;
 }
 

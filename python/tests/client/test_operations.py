@@ -21,6 +21,7 @@ KINDS = {"providers": "provider", "profiles": "profile", "library": "library_nod
     "calls": "call",
     "services": "service",
     "datasources": "datasource",
+    "plugin_credentials": "plugin_credential",
 }
 
 #: A call of each method by the operation that it sends.
@@ -73,6 +74,10 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "add_document": lambda client: client.knowledge.add_document("d", {"name": "x", "text": "y"}),
     "get_document": lambda client: client.knowledge.document("d", "x", segments=3),
     "remove_document": lambda client: client.knowledge.remove_document("d", "x"),
+    "list_plugins": lambda client: client.plugins.all(),
+    "get_plugin": lambda client: client.plugins.get("a/b:1"),
+    "add_plugin": lambda client: client.plugins.add(b"zip"),
+    "remove_plugin": lambda client: client.plugins.remove("a/b:1"),
     "list_workers": lambda client: client.workers(),
     "list_queues": lambda client: client.queues(),
     "list_shards": lambda client: client.shards(),

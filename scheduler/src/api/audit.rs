@@ -44,7 +44,7 @@ const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// The kind of a user of an app, who is named by the id that Dify's API shows.
 const END_USER: &str = "end_user";
 /// A part of a route before an id, and the kind of thing that the id names.
-const KINDS: [(&str, &str); 15] = [
+const KINDS: [(&str, &str); 17] = [
     ("admin-keys", "admin_key"),
     ("apps", "app"),
     ("calls", "call"),
@@ -55,6 +55,8 @@ const KINDS: [(&str, &str); 15] = [
     ("knowledge", "dataset"),
     ("library", "library_node"),
     ("pauses", "pause"),
+    ("plugin-credentials", "plugin_credentials"),
+    ("plugins", "plugin"),
     ("profiles", "profile"),
     ("providers", "provider"),
     ("runs", "run"),

@@ -9,7 +9,7 @@ use super::contents::Contents;
 
 /// Keys that have no TTL, as docs/redis.md says: a key, or the beginning of one. `{n}` stands for any shard. Keys of
 /// runs that have not ended are missing here, because at the end every run has ended.
-const LIVES_ON: [&str; 32] = [
+const LIVES_ON: [&str; 37] = [
     "tm:meta",
     "tm:queues",
     "tm:knowing:5",
@@ -20,6 +20,11 @@ const LIVES_ON: [&str; 32] = [
     "tm:key:*",
     "tm:audit",
     "tm:webhooks",
+    "tm:plugins",
+    "tm:plugin:*",
+    "tm:plugin-credentials",
+    "tm:plugin-credential:*",
+    "tm:plugin-package:*",
     "tm:annotations:*",
     "tm:knowledge:*",
     "tm:{n}:fence",

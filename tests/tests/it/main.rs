@@ -69,6 +69,7 @@ mod operations;
 mod own_files;
 mod pauses;
 mod plain;
+mod plugins;
 mod profile_llm;
 mod providers;
 mod questions;

@@ -333,7 +333,8 @@ async fn outside(
     let mut on_thought = |text: &str, last: bool| progress.lock().think(text, last);
     let on_piece = &|output: &str, text: &str| progress.lock().push_to(output, text);
     let flush = &|| progress.lock().send_pending();
-    let Outside { providers, http, files, tools, knowledge, calls, extensions } = &handle.core.outside;
+    let Outside { providers, http, files, tools, plugins: _, knowledge, calls, extensions } =
+        &handle.core.outside;
     let (code, documents) = (&handle.core.code, &handle.core.documents);
     let (on_delta, on_thought) = (&mut on_delta, &mut on_thought);
     let files = &OwnFiles::new(&**files, &*handle.core.jobs, name.run);

@@ -4,8 +4,9 @@ use tidemill_common::graph::Node;
 use tidemill_common::need::Need;
 use tidemill_common::nodes::NodeData;
 use tidemill_common::registry::PROFILE_PREFIX;
+use tidemill_common::registry::plugins::PluginName;
 use tidemill_common::store::LiveWorker;
-use tidemill_common::wire::worker::{AboutWorker, HostedAbility, ProviderAbility};
+use tidemill_common::wire::worker::{AboutWorker, HostedAbility, PluginState, ProviderAbility};
 
 use crate::outside::providers::profile::{DEFAULT_IDS, first_match};
 use crate::outside::tools::source_of;
@@ -84,6 +85,17 @@ fn has_missed_tool(about: &AboutWorker, node: &NodeNames) -> bool {
     })
 }
 
+/// Returns true if a worker has the plugin of a provider ready, in any version.
+fn has_plugin_of(about: &AboutWorker, provider: &str) -> bool {
+    PluginName::of(None, provider).is_some_and(|named| {
+        about.plugins.iter().any(|plugin| {
+            let id = plugin.id.split(':').next().unwrap_or_default();
+            let is_it = id.split_once('/').is_some_and(|(author, name)| named.is(author, name));
+            is_it && plugin.state == PluginState::Ready
+        })
+    })
+}
+
 /// Returns true if a worker with this record can meet the need. `key` is the fingerprint of a key that does not open
 /// the secrets, if the need is about secrets.
 pub(crate) fn can(about: &AboutWorker, need: &Need, key: Option<&str>) -> bool {
@@ -107,7 +119,12 @@ pub(crate) fn can(about: &AboutWorker, need: &Need, key: Option<&str>) -> bool {
         }
         Need::Tool { kind, provider, also } => {
             let has = |source: &str| about.tools.iter().any(|known| known == source);
-            has("service") || has(&source_of(kind, provider)) || has(&source_of(kind, also))
+            let is_plugin = matches!(kind.as_str(), "builtin" | "plugin") && has_plugin_of(about, provider);
+            is_plugin || has("service") || has(&source_of(kind, provider)) || has(&source_of(kind, also))
+        }
+        // A worker that is still preparing it keeps the job until it is ready.
+        Need::Plugin { id, sha256 } => {
+            matches!(about.plugin(id, sha256), Some(PluginState::Ready | PluginState::Preparing))
         }
         // A worker has not checked its Calls yet when it starts, and knows those of its program.
         Need::Call { id } => {
@@ -126,7 +143,7 @@ mod tests {
 
     use super::*;
     use tidemill_common::clock::Timestamp;
-    use tidemill_common::wire::worker::{CallAbility, Missing, ProfileAbility, ServedName};
+    use tidemill_common::wire::worker::{CallAbility, Missing, PluginAbility, ProfileAbility, ServedName};
 
     fn provider(name: &str, usable: bool) -> ProviderAbility {
         ProviderAbility { name: name.into(), serves: Vec::new(), usable }
@@ -258,6 +275,46 @@ mod tests {
             };
             let wanted = Wanted { need, node, is_hosted_here };
             assert_eq!(!able(&[other], "me", "default", &wanted, None).is_empty(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_plugin_counts_where_it_is_ready_or_prepared_and_only_with_its_files() {
+        let plugin = |id: &str, state| PluginAbility {
+            id: id.into(),
+            sha256: "ab".into(),
+            state,
+            note: String::new(),
+        };
+        let about = AboutWorker {
+            plugins: vec![
+                plugin("acme/maps:1.0", PluginState::Ready),
+                plugin("acme/mail:1.0", PluginState::Preparing),
+                plugin("acme/fax:1.0", PluginState::Failed),
+                plugin("acme/telex:1.0", PluginState::Disabled),
+            ],
+            ..AboutWorker::default()
+        };
+        let files = |id: &str, sha256: &str| Need::Plugin { id: id.into(), sha256: sha256.into() };
+        let version = |id: &str| files(id, "ab");
+        let tool = |kind: &str, provider: &str| Need::Tool {
+            kind: kind.into(),
+            provider: provider.into(),
+            also: String::new(),
+        };
+        for (need, expected) in [
+            (version("acme/maps:1.0"), true),
+            (version("acme/maps:2.0"), false),
+            (files("acme/maps:1.0", "cd"), false),
+            (version("acme/mail:1.0"), true),
+            (version("acme/fax:1.0"), false),
+            (version("acme/telex:1.0"), false),
+            (tool("builtin", "acme/maps/maps"), true),
+            (tool("plugin", "acme/maps"), true),
+            (tool("builtin", "acme/mail/mail"), false),
+            (tool("api", "acme/maps/maps"), false),
+        ] {
+            assert_eq!(can(&about, &need, None), expected, "{need}");
         }
     }
 

@@ -31,7 +31,7 @@ const ASKED_AGAIN: Duration = Duration::from_secs(5);
 /// Most needs that are remembered; the oldest go first.
 const ASKED_MAX: usize = 64;
 /// The longest age of the list of workers when a job is handed back.
-const FLEET_KEPT: Duration = Duration::from_secs(2);
+pub(crate) const FLEET_KEPT: Duration = Duration::from_secs(2);
 /// The time after which a job that was handed back is forgotten. One that still waits is handed back again.
 const PASSED_KEPT: Duration = Duration::from_secs(3600);
 /// Most handed back jobs that are remembered. A forgotten one is handed back again.
@@ -230,6 +230,8 @@ fn is_mended(asked: &Asked, surveyed: &AboutWorker) -> bool {
         | Need::Tool { .. }
         | Need::Call { .. }
         | Need::Variable { .. } => decide::can(surveyed, need, None),
+        // One that is still being prepared is not there.
+        Need::Plugin { id, sha256 } => surveyed.has_plugin(id, sha256),
         Need::Code { .. } | Need::Documents => asked.was_lacking && decide::can(surveyed, need, None),
         Need::SecretKey { .. } => false,
     }

@@ -32,7 +32,11 @@ pub fn meets(about: &AboutWorker, need: &Need) -> bool {
         Need::Tool { provider, also, .. } => [provider, also].iter().any(|it| has(&about.hosted.tools, it)),
         Need::Provider { .. } | Need::Profile { .. } => has(&about.hosted.types, NodeKind::Llm.wire()),
         Need::Code { .. } => has(&about.hosted.types, NodeKind::Code.wire()),
-        Need::Call { .. } | Need::Variable { .. } | Need::SecretKey { .. } | Need::Documents => false,
+        Need::Plugin { .. }
+        | Need::Call { .. }
+        | Need::Variable { .. }
+        | Need::SecretKey { .. }
+        | Need::Documents => false,
     };
     is_hosted || decide::can(about, need, None)
 }

@@ -19,8 +19,10 @@ const EVERY: Duration = Duration::from_secs(10);
 
 /// Surveys until the worker ends.
 pub(crate) async fn keep(core: Arc<Core>, config: Arc<Config>) {
+    // What others may count on changes when a plugin becomes ready.
+    let mut plugins = core.outside.plugins.changes();
     loop {
-        tokio::time::sleep(EVERY).await;
+        let _ = tokio::time::timeout(EVERY, plugins.changed()).await;
         // Not at the start, which must not wait for servers of Calls.
         core.outside.calls.check().await;
         survey(&core, &config).await;
@@ -60,6 +62,7 @@ pub(crate) async fn survey(core: &Core, config: &Config) {
         profiles: models.profiles,
         default_profile: models.default_profile,
         tools: core.outside.tools.sources(),
+        plugins: core.outside.plugins.abilities(),
         calls,
         variables: set.into_iter().map(|(name, _)| name).collect(),
         code,

@@ -33,6 +33,7 @@ use crate::outside::calls::Calls;
 use crate::outside::extensions::Extensions;
 use crate::outside::http::Http;
 use crate::outside::knowledge::Datasets;
+use crate::outside::plugins::PluginHost;
 use crate::outside::providers::{Providers, ProvidersConfig};
 use crate::outside::tools::Tools;
 
@@ -227,6 +228,7 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
     let http = Arc::new(Http::new(&config.http).expect("the defaults are right"));
     let files = Arc::new(Folder::at(&config.files.url).expect("the default is right"));
     let tools = Tools::new(&config.tools, &config.http).expect("the defaults are right");
+    let plugins = Arc::new(PluginHost::new(&config, jobs.clone(), http.clone(), None, "w"));
     let knowledge = Datasets::new(&config.knowledge, &config.http).expect("the defaults are right");
     Arc::new(Core::new(
         &config,
@@ -238,6 +240,7 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
             http,
             files,
             tools,
+            plugins,
             knowledge,
             calls: Calls::empty(),
             extensions: Extensions::default(),
@@ -557,6 +560,9 @@ impl Jobs for FakeJobs {
     }
     async fn graph_document(&self, _: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
         Ok((hash == self.hash).then(|| self.document.clone()))
+    }
+    async fn package(&self, _: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(None)
     }
     async fn load_blob(&self, _: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
         if id.as_str() == NEVER {

@@ -1,7 +1,11 @@
-//! `tidemill plugins`: shows whether and how a Dify plugin would run here, and tries one of its tools. Nothing is kept
-//! besides the environment, and no scheduler or worker takes part.
+//! `tidemill plugins`: installs Dify plugins for all workers ([`installed`]), stores their credentials ([`config`]), and
+//! tests them on a worker ([`test`]). It also shows whether and how a plugin would run here, and tries one of its tools on
+//! this machine; nothing is stored then besides the environment, and no scheduler or worker takes part.
 
+mod config;
+mod installed;
 mod show;
+mod test;
 #[cfg(target_os = "linux")]
 mod trial;
 
@@ -12,6 +16,7 @@ use clap::{Args, Subcommand};
 use tidemill_plugins::limits::PackageLimits;
 use tidemill_plugins::package::{Package, PublicKey};
 
+use super::common::{Common, SchedulerArgs};
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::text::safe;
@@ -24,20 +29,109 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Install a plugin for all workers
+    Add(Add),
+    /// List the installed plugins, and on how many workers each is ready
+    Ls(Listing),
+    /// Remove an installed plugin
+    Rm(Remove),
+    /// Store the credentials of a tool provider, and let the plugin check them on a worker
+    Config(Config),
+    /// Call a tool of an installed plugin on a worker, or let the plugin check its credentials
+    Test(Test),
     /// Read a plugin and show what it offers, what it needs, what it asks to be allowed, and all its problems
-    Show(Show),
+    Show(ShowAny),
     /// Make the plugin's environment, invoke one of its tools in a confined process, and print the tool's messages
     Try(Try),
 }
 
 #[derive(Debug, Args)]
-struct Show {
+struct Add {
     /// A .difypkg file, or a folder with manifest.yaml
     #[arg(value_name = "FILE|FOLDER")]
     plugin: PathBuf,
+    /// Install it without a question
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Listing {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Remove {
+    /// The plugin: AUTHOR/NAME:VERSION
+    id: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Config {
+    /// AUTHOR/PLUGIN/PROVIDER
+    provider: String,
+    /// Only for the runs of this app; it gets no others then
+    #[arg(long, value_name = "ID")]
+    app: Option<String>,
+    /// A field, from a variable of the workers' environment; may be given several times
+    #[arg(long = "set", value_name = "FIELD=env:VARIABLE", value_parser = super::pairs::pair)]
+    set: Vec<(String, String)>,
+    /// Read the value of this field from standard input, at a terminal ask for it; may be given several times, with a line for each
+    #[arg(long, value_name = "FIELD")]
+    secret_stdin: Vec<String>,
+    /// Do not let the plugin check them
+    #[arg(long)]
+    no_test: bool,
+    /// Longest wait for this check, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    wait: u64,
+    /// Remove the credentials
+    #[arg(long, conflicts_with_all = ["set", "secret_stdin"])]
+    remove: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Test {
+    /// AUTHOR/PLUGIN/PROVIDER
+    provider: String,
+    /// The tool; without one, the plugin checks its credentials
+    tool: Option<String>,
+    /// Only this version of the plugin, if it is installed
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+    /// A parameter, as text: the worker converts it to the type that the tool declares; may be given several times
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = super::pairs::pair)]
+    params: Vec<(String, String)>,
+    /// Longest wait for the answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    wait: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct ShowAny {
+    #[command(flatten)]
+    show: Show,
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+}
+
+#[derive(Debug, Args)]
+struct Show {
+    /// A .difypkg file, a folder with manifest.yaml, or an installed plugin: AUTHOR/NAME:VERSION
+    #[arg(value_name = "FILE|FOLDER|ID")]
+    plugin: PathBuf,
     /// Check the signature with this public key (PEM)
     #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
+    signing_key: Option<PathBuf>,
     /// An interpreter, by name or path, before those that are looked for; may be given several times
     #[arg(long = "python", value_name = "PYTHON")]
     pythons: Vec<String>,
@@ -93,7 +187,18 @@ struct Try {
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
-        Verb::Show(arguments) => show::perform(arguments, console).await,
+        Verb::Add(arguments) => installed::add(arguments, console).await,
+        Verb::Ls(arguments) => installed::list(arguments, console).await,
+        Verb::Rm(arguments) => installed::remove(arguments, console).await,
+        Verb::Config(arguments) => config::perform(arguments, console).await,
+        Verb::Test(arguments) => test::perform(arguments, console).await,
+        Verb::Show(arguments) => match arguments.show.plugin.to_str() {
+            // A path of this machine comes first.
+            Some(id) if id.contains(':') && !arguments.show.plugin.exists() => {
+                installed::show(id, arguments, console).await
+            }
+            Some(_) | None => show::perform(&arguments.show, console).await,
+        },
         #[cfg(target_os = "linux")]
         Verb::Try(arguments) => trial::perform(arguments, console).await,
         #[cfg(not(target_os = "linux"))]

@@ -10,7 +10,7 @@ use crate::output::text::{one_line, size};
 use crate::output::{json, table};
 
 pub(super) async fn perform(arguments: &Show, console: &mut Console) -> Result<Exit, Error> {
-    let package = super::open(&arguments.plugin, arguments.key.as_deref()).await?;
+    let package = super::open(&arguments.plugin, arguments.signing_key.as_deref()).await?;
     let here = here(&package, &arguments.pythons).await;
     if arguments.json {
         let mut shown = as_json(&package);
@@ -163,10 +163,10 @@ fn verdict(package: &Package) -> String {
         others(package).iter().filter(|(_, list)| !list.is_empty()).map(|(kind, _)| *kind).collect();
     match (package.providers.tools.is_empty(), others.is_empty()) {
         (false, true) => {
-            "Its tools can be tried with `tidemill plugins try`. Workers do not run plugins yet.".into()
+            "Its tools can be tried with `tidemill plugins try`; `tidemill plugins add` installs it for all workers.".into()
         }
         (false, false) => format!(
-            "Its tools can be tried with `tidemill plugins try`, its {} not yet. Workers do not run plugins yet.",
+            "Its tools can be tried with `tidemill plugins try`, its {} do not run. `tidemill plugins add` installs it for all workers.",
             others.join(" and ")
         ),
         (true, _) => {
@@ -252,7 +252,8 @@ mod tests {
     #[tokio::test]
     async fn a_plugin_is_shown_with_what_it_offers_and_needs() {
         let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/tests/plugins/many");
-        let mut arguments = Show { plugin: plugin.into(), key: None, pythons: Vec::new(), json: false };
+        let mut arguments =
+            Show { plugin: plugin.into(), signing_key: None, pythons: Vec::new(), json: false };
         let (mut console, out, _) = captured();
         assert_eq!(perform(&arguments, &mut console).await.unwrap(), Exit::Succeeded);
         let text = out.text();
@@ -263,7 +264,7 @@ mod tests {
             "unchecked",
             "credentials: key?: secret-input",
             "say(text: string, often?: number, loud?: boolean, mood?: select)",
-            "Workers do not run plugins yet.",
+            "installs it for all workers.",
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
         }

@@ -12,7 +12,7 @@ use tidemill_common::telemetry;
 use tidemill_plugins::install::{InstallError, Installed, install};
 use tidemill_plugins::package::{Kind, Package, Tool, ToolProvider};
 use tidemill_plugins::process::pool::Plugins;
-use tidemill_plugins::process::{MemoryStorage, Offered};
+use tidemill_plugins::process::{MemoryStorage, Offered, Origin};
 use tidemill_plugins::settings::Settings;
 use tidemill_plugins::tool::message::Message;
 use tidemill_plugins::tool::{Call, Results, missing, with_defaults};
@@ -61,6 +61,7 @@ pub(super) async fn perform(arguments: &Try, console: &mut Console) -> Result<Ex
         owner: String::new(),
         answers: Arc::new(MemoryStorage::new(package.manifest.permissions.storage_bytes.unwrap_or(0))),
         offered,
+        origin: Origin::default(),
     };
     let mut interrupts = Interrupts::new();
     let outcome = tokio::select! {
@@ -86,24 +87,19 @@ fn chosen<'p>(package: &'p Package, name: &str) -> Result<(&'p ToolProvider, &'p
 }
 
 fn settings(arguments: &Try, config: &Config) -> Settings {
-    let mut settings = Settings::new(arguments.cache.clone().unwrap_or_else(default_cache));
-    settings.pythons.splice(0..0, arguments.pythons.iter().cloned());
-    settings.index_url = arguments.index_url.clone().unwrap_or_default();
-    settings.wheels = arguments.wheels.clone();
-    settings.process.session_timeout = Duration::from_secs(arguments.timeout.max(1));
-    settings.user = (config.code.sandbox_uid, config.code.sandbox_gid);
-    settings.allow_weaker = config.code.allow_weaker_sandbox;
-    settings
-}
-
-/// The folder of environments. Root's plugins run as another user, who may not enter root's home.
-fn default_cache() -> PathBuf {
-    let of_home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
-    let own = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(of_home);
-    match own.filter(|folder| !folder.starts_with("/root")) {
-        Some(folder) => folder.join("tidemill/plugins"),
-        None => "/var/cache/tidemill/plugins".into(),
+    let mut settings = Settings::of(config);
+    if let Some(cache) = &arguments.cache {
+        settings.cache.clone_from(cache);
     }
+    settings.pythons.splice(0..0, arguments.pythons.iter().cloned());
+    if let Some(url) = &arguments.index_url {
+        settings.index_url.clone_from(url);
+    }
+    if arguments.wheels.is_some() {
+        settings.wheels.clone_from(&arguments.wheels);
+    }
+    settings.process.session_timeout = Duration::from_secs(arguments.timeout.max(1));
+    settings
 }
 
 /// The credentials, from variables: a value on the command line would be seen by other users.

@@ -31,7 +31,10 @@ pub(crate) fn canonical(kind: CatalogKind, object: JsonMap) -> JsonMap {
         CatalogKind::Call => &CALL,
         CatalogKind::Datasource => &DATASOURCE,
         CatalogKind::Service => &SERVICE,
-        CatalogKind::Provider | CatalogKind::Profile => &[],
+        CatalogKind::Provider
+        | CatalogKind::Profile
+        | CatalogKind::Plugin
+        | CatalogKind::PluginCredentials => &[],
     };
     let name = |name: String| match spellings.iter().find(|(other, _)| *other == name) {
         Some((_, kept)) => (*kept).to_owned(),
@@ -52,7 +55,10 @@ pub(crate) fn check(
 ) -> Result<Vec<String>, String> {
     let of = |reason: String| format!("the {} {id}: {reason}", kind.words());
     match kind {
-        CatalogKind::Provider | CatalogKind::Profile => Ok(Vec::new()),
+        CatalogKind::Provider
+        | CatalogKind::Profile
+        | CatalogKind::Plugin
+        | CatalogKind::PluginCredentials => Ok(Vec::new()),
         CatalogKind::Library => {
             let node: LibraryConfig = read(kind, object).map_err(of)?;
             node.check().map_err(of)?;

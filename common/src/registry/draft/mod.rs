@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::providers::{self, Over, PROFILE_PREFIX, ProfileConfig, check};
 use super::secrets::{EntryRef, SecretError};
-use super::{calls, entry, reading};
+use super::{calls, entry, plugins, reading};
 use tidemill_base::limits::CATALOG_ENTRY_BYTES_MAX;
 use tidemill_base::value::JsonMap;
 use tidemill_storage::store::{Catalog, CatalogEntry, CatalogKind};
@@ -65,6 +65,13 @@ pub fn draft(
         CatalogKind::Library | CatalogKind::Call | CatalogKind::Service | CatalogKind::Datasource => {
             calls::check(kind, id, object.clone(), catalog).map_err(wrong)?
         }
+        CatalogKind::Plugin => {
+            return Err(wrong("a plugin is installed by its package: `tidemill plugins add`".to_owned()));
+        }
+        CatalogKind::PluginCredentials => {
+            plugins::check_credentials(id, &object, catalog).map_err(wrong)?;
+            Vec::new()
+        }
     };
     let kept = earlier.map(|entry| entry::object(kind, &entry.fields));
     EntryRef { kind, id }.seal(&mut object, kept.as_ref(), key)?;
@@ -123,11 +130,15 @@ pub(super) fn check_id(kind: CatalogKind, id: &str) -> Result<(), DraftError> {
         CatalogKind::Call => "Call id",
         CatalogKind::Service => "Service id",
         CatalogKind::Datasource => "Datasource id",
+        CatalogKind::Plugin => "Plugin id",
+        CatalogKind::PluginCredentials => "Id of plugin credentials",
     };
     if id.is_empty() {
         return Err(wrong(format!("{what} is required")));
     }
-    let fits = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    // Those of plugins have an app's id after the `@`.
+    let more = if kind == CatalogKind::PluginCredentials { "@" } else { "" };
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c) || more.contains(c);
     if id.len() > ID_CHARS_MAX || !id.chars().all(fits) || id.starts_with('/') || id.ends_with('/') {
         return Err(wrong(format!(
             "{what} {id:?} cannot be used: it has 1 to {ID_CHARS_MAX} letters, digits, `.`, `_`, `-`, and `/` between them"

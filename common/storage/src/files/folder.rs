@@ -19,7 +19,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// Files in a folder. The folder is created on first use: a worker without files needs none.
 #[derive(Debug)]
 pub struct Folder {
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl Folder {
@@ -287,7 +287,7 @@ async fn is_folder(entry: &tokio::fs::DirEntry) -> std::io::Result<bool> {
 }
 
 /// Writes a temporary file and renames it, so that readers never see half a file.
-async fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(super) async fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         tokio::fs::create_dir_all(folder).await?;
     }

@@ -8,6 +8,7 @@
 
 mod config;
 mod folder;
+mod packages;
 mod s3;
 mod uploads;
 
@@ -22,6 +23,7 @@ pub use self::config::FilesConfig;
 use tidemill_base::ids::RunId;
 
 pub use folder::Folder;
+pub use packages::{Packages, open_packages};
 pub use s3::S3;
 pub use uploads::{Content, Pieces, Place, Upload, UploadId, Uploads, day_of, open_uploads};
 

@@ -1,4 +1,4 @@
-//! The catalog that all workers share: providers, profiles, library nodes, Calls, services and datasources. A
+//! The catalog that all workers share: providers, profiles, library nodes, Calls, services, datasources and plugins. A
 //! version number shows readers that something changed, so that they need not read it all.
 //!
 //! The store does not interpret the fields; the registry of `tidemill-common` does.
@@ -23,12 +23,24 @@ pub enum CatalogKind {
     Service,
     /// A connection to a database.
     Datasource,
+    /// An installed plugin, in one version.
+    Plugin,
+    /// The credentials for a tool provider of a plugin.
+    PluginCredentials,
 }
 
 impl CatalogKind {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Provider, Self::Profile, Self::Library, Self::Call, Self::Service, Self::Datasource];
+    pub const ALL: [Self; 8] = [
+        Self::Provider,
+        Self::Profile,
+        Self::Library,
+        Self::Call,
+        Self::Service,
+        Self::Datasource,
+        Self::Plugin,
+        Self::PluginCredentials,
+    ];
 
     /// The name in keys and messages.
     pub const fn name(self) -> &'static str {
@@ -39,6 +51,8 @@ impl CatalogKind {
             Self::Call => "call",
             Self::Service => "service",
             Self::Datasource => "datasource",
+            Self::Plugin => "plugin",
+            Self::PluginCredentials => "plugin-credential",
         }
     }
     /// The plural, for paths and commands.
@@ -50,6 +64,8 @@ impl CatalogKind {
             Self::Call => "calls",
             Self::Service => "services",
             Self::Datasource => "datasources",
+            Self::Plugin => "plugins",
+            Self::PluginCredentials => "plugin-credentials",
         }
     }
     /// The fields that name environment variables of the workers, instead of storing secrets.
@@ -60,7 +76,8 @@ impl CatalogKind {
             Self::Call => "headers_env, env_from",
             Self::Service => "value_env, token_env, client_secret_env",
             Self::Datasource => "password_env, --password-env",
-            Self::Library => "the environment of a service",
+            Self::PluginCredentials => "env, `tidemill plugins config … --set FIELD=env:VARIABLE`",
+            Self::Library | Self::Plugin => "the environment of a service",
         }
     }
     /// The words for people.
@@ -68,7 +85,15 @@ impl CatalogKind {
         match self {
             Self::Library => "library node",
             Self::Call => "Call",
-            Self::Provider | Self::Profile | Self::Service | Self::Datasource => self.name(),
+            Self::PluginCredentials => "plugin credentials",
+            Self::Provider | Self::Profile | Self::Service | Self::Datasource | Self::Plugin => self.name(),
+        }
+    }
+    /// The command that writes an entry again, for messages.
+    pub fn command(self, id: &str) -> String {
+        match self {
+            Self::PluginCredentials => format!("tidemill plugins config {id}"),
+            other => format!("tidemill {} add {id} --replace", other.many()),
         }
     }
 }
@@ -104,6 +129,8 @@ pub struct Catalog {
     pub calls: Vec<CatalogEntry>,
     pub services: Vec<CatalogEntry>,
     pub datasources: Vec<CatalogEntry>,
+    pub plugins: Vec<CatalogEntry>,
+    pub plugin_credentials: Vec<CatalogEntry>,
     /// The profile used where none is named.
     pub default_profile: Option<String>,
 }
@@ -118,6 +145,8 @@ impl Catalog {
             CatalogKind::Call => &self.calls,
             CatalogKind::Service => &self.services,
             CatalogKind::Datasource => &self.datasources,
+            CatalogKind::Plugin => &self.plugins,
+            CatalogKind::PluginCredentials => &self.plugin_credentials,
         }
     }
 
@@ -130,6 +159,8 @@ impl Catalog {
             CatalogKind::Call => &mut self.calls,
             CatalogKind::Service => &mut self.services,
             CatalogKind::Datasource => &mut self.datasources,
+            CatalogKind::Plugin => &mut self.plugins,
+            CatalogKind::PluginCredentials => &mut self.plugin_credentials,
         }
     }
 

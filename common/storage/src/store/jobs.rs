@@ -282,6 +282,8 @@ pub trait Jobs: Send + Sync {
     async fn catalog_version(&self) -> Result<u64, StoreError>;
     /// The whole catalog: providers, profiles, library nodes …
     async fn load_catalog(&self) -> Result<Catalog, StoreError>;
+    /// The package of an installed plugin, by the SHA-256 of its files.
+    async fn package(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError>;
     /// Writes a Call that the program of this worker runs; see [`Runs::put_entry`](super::Runs::put_entry).
     async fn put_call(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError>;
     /// The app with this id, else with this name; `None` when there is none or the name is ambiguous.

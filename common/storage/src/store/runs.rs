@@ -410,6 +410,13 @@ pub trait Runs: AuditLog + Webhooks {
     /// Removes a catalog entry; `false` when it does not exist. When it was the default profile, `heir`
     /// becomes the default, or the first by id when `heir` does not exist.
     async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError>;
+    /// Stores the package of a plugin under the SHA-256 of its files, for [`tidemill_base::limits::PACKAGE_UNKEPT_SECONDS`]
+    /// until [`Runs::keep_package`].
+    async fn put_package(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError>;
+    /// Keeps the package of a plugin that an entry names now. False if there is none.
+    async fn keep_package(&self, hash: &str) -> Result<bool, StoreError>;
+    /// Removes the package of a plugin. A missing one is no error.
+    async fn remove_package(&self, hash: &str) -> Result<(), StoreError>;
     /// Dead letters of all shards, newest first.
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError>;
     /// One dead letter.

@@ -45,6 +45,8 @@ pub enum Requirement {
         /// The provider's name; may be empty.
         name: String,
         tool: String,
+        /// The plugin that has it, as far as the file names it: `author/name:version`, or `author/name`.
+        plugin: Option<String>,
     },
     /// An agent strategy of another plugin, which does not run here.
     Strategy { provider: String, strategy: String },

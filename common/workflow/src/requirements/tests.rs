@@ -118,6 +118,7 @@ fn tools_are_named_by_kind_and_provider() {
         provider: provider.into(),
         name: name.into(),
         tool: tool.into(),
+        plugin: None,
     };
     let node = |kind: &str| json!({"type": "tool", "provider_type": kind, "provider_id": "id", "provider_name": "N", "tool_name": "t"});
     for kind in ProviderKind::ALL {
@@ -132,6 +133,26 @@ fn tools_are_named_by_kind_and_provider() {
     let expected =
         [tool(ProviderKind::Api, "uuid", "Pets", "get"), tool(ProviderKind::Builtin, "time", "", "now")];
     assert_eq!(of_node(agent), expected);
+}
+
+#[test]
+fn the_plugin_of_a_tool_is_named_with_its_version() {
+    let plugin = |identifier: &str, provider: &str| {
+        let node = json!({"type": "tool", "provider_type": "builtin", "provider_id": provider, "provider_name": provider,
+            "tool_name": "t", "plugin_unique_identifier": identifier});
+        match &of_node(node)[..] {
+            [Requirement::Tool { plugin, .. }] => plugin.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    for (identifier, provider, expected) in [
+        ("acme/maps:0.0.2@ab12", "acme/maps/maps", Some("acme/maps:0.0.2")),
+        ("", "acme/maps/maps", Some("acme/maps")),
+        ("broken", "maps", None),
+        ("", "time", None),
+    ] {
+        assert_eq!(plugin(identifier, provider).as_deref(), expected, "{identifier} {provider}");
+    }
 }
 
 #[test]

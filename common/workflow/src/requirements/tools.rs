@@ -11,7 +11,9 @@ pub(super) fn find(node: &NodeView<'_>, found: &mut Found) {
     match node.kind {
         NodeKind::Tool => {
             let kind = node.text("provider_type");
-            add(kind, node.text("provider_id"), node.text("provider_name"), node.text("tool_name"), found);
+            let provider = node.text("provider_id");
+            let plugin = plugin(node.text("plugin_unique_identifier"), provider);
+            add(kind, (provider, node.text("provider_name")), node.text("tool_name"), plugin, found);
         }
         NodeKind::Agent => {
             let tools = map_of(node.data, "agent_parameters").and_then(|all| map_of(all, "tools"));
@@ -31,14 +33,36 @@ fn of_agent(tool: &Json, found: &mut Found) {
     }
     let shown = first(tool, &["provider_show_name", "provider_name"]);
     // The agent looks its provider up by `provider_name`.
-    add(text(tool, "type"), text(tool, "provider_name"), shown, text(tool, "tool_name"), found);
+    let provider = text(tool, "provider_name");
+    let plugin = plugin(text(tool, "plugin_unique_identifier"), provider);
+    add(text(tool, "type"), (provider, shown), text(tool, "tool_name"), plugin, found);
+}
+
+/// The plugin that an identifier (`author/name:version@hash`) or the id of a provider (`author/name/provider`) names.
+fn plugin(identifier: &str, provider: &str) -> Option<String> {
+    let id = identifier.split('@').next().unwrap_or_default();
+    let is_named = |name: &str| {
+        name.split_once('/').is_some_and(|(author, rest)| {
+            !author.is_empty() && !rest.is_empty() && !rest.contains('/') && !rest.starts_with(':')
+        })
+    };
+    if is_named(id) {
+        return Some(id.to_owned());
+    }
+    let parts: Vec<&str> = provider.split('/').collect();
+    match parts[..] {
+        [author, name, _] | [author, name] if !author.is_empty() && !name.is_empty() => {
+            Some(format!("{author}/{name}"))
+        }
+        _ => None,
+    }
 }
 
 fn first<'a>(map: &'a JsonMap, keys: &[&str]) -> &'a str {
     keys.iter().map(|key| text(map, key)).find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-fn add(kind: &str, provider: &str, name: &str, tool: &str, found: &mut Found) {
+fn add(kind: &str, (provider, name): (&str, &str), tool: &str, plugin: Option<String>, found: &mut Found) {
     let kind = if kind.is_empty() {
         ProviderKind::Builtin
     } else {
@@ -55,6 +79,7 @@ fn add(kind: &str, provider: &str, name: &str, tool: &str, found: &mut Found) {
             provider: provider.into(),
             name: name.into(),
             tool: tool.into(),
+            plugin: plugin.filter(|_| matches!(kind, ProviderKind::Builtin | ProviderKind::Plugin)),
         });
     }
 }

@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: f2c444f951afa5d390677814699458ded5e69a4d08e3a5f2a74671c65a36af18
-Rest: 3c4abfc731f40580c82923f9b185d497ee4dfcd3052cd3a5b897142d0074c923
+Document: 74f7340031507ed740deaecb4a52b207de0db0a8b5df8f421017eb210cba0c01
+Rest: fa105e6da0e8618cbf8e938136f680e24ad81042c16fcfcc2ab498effcb49763
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class EmbeddingModel(TypedDict):
 
 
 class Entry(TypedDict):
-    """A stored provider, profile, library node, Call, service or data source. It has the fields of its kind, too; secrets are `***`."""
+    """A stored provider, profile, library node, Call, service, data source, or the credentials of a plugin. It has the fields of its kind, too; secrets are `***`."""
 
     id: str
     version: NotRequired[int]
@@ -502,6 +502,16 @@ class Pauses(TypedDict):
     data: list[Pause]
 
 
+class PluginOnWorker(TypedDict):
+    """The state of a plugin on a living worker."""
+
+    worker: str
+    state: Literal["ready", "failed", "disabled", "preparing"] | None
+    """`disabled`: the worker runs no plugins. null: the worker has not seen it yet."""
+    note: str
+    """What is done now, or the reason of a failure."""
+
+
 class PublishRequest(TypedDict):
     """A workflow, and the id of the app that gets it as a new version."""
 
@@ -569,8 +579,6 @@ class Removal(TypedDict):
     """What is being removed now."""
     removed: dict[str, int]
     """How many things of each kind were removed."""
-    error: str | None
-    """Why the last piece of work failed; it is tried again."""
 
 
 class Removals(TypedDict):
@@ -824,6 +832,8 @@ class Worker(TypedDict):
     profiles: NotRequired[list[dict[str, Any]]]
     default_profile: NotRequired[str | None]
     tools: NotRequired[list[str]]
+    plugins: NotRequired[list[dict[str, Any]]]
+    """The state of each installed plugin: `id`, `sha256`, `state`, `note`."""
     calls: NotRequired[list[dict[str, Any]]]
     variables: NotRequired[list[str]]
     code: NotRequired[list[str]]
@@ -1093,6 +1103,40 @@ class Keys(TypedDict):
     """All of `Key`."""
 
     data: list[Key]
+
+
+class Plugin(TypedDict):
+    """A plugin in one version, installed for all workers."""
+
+    id: str
+    """`author/name:version`."""
+    author: str
+    name: str
+    version: str
+    sha256: str
+    """Of its files."""
+    bytes: int
+    """The size of its package."""
+    in_files: NotRequired[bool]
+    """The storage of files has its package, not Redis."""
+    signature: str
+    permissions: list[str]
+    """What it asks to be allowed, in words."""
+    providers: list[dict[str, Any]]
+    """Its providers of tools: `name`, `tools`, and `credentials`, the fields of their form."""
+    others: list[str]
+    """What it offers besides tools, which does not run here."""
+    created_at: float
+    """Unix seconds."""
+    updated_at: float
+    """Unix seconds."""
+    workers: list[PluginOnWorker]
+
+
+class Plugins(TypedDict):
+    """All of `Plugin`."""
+
+    data: list[Plugin]
 
 
 class PublishedApp(TypedDict):

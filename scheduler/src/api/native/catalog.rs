@@ -1,4 +1,4 @@
-//! `/api/v1/providers`, `profiles`, `library`, `calls`, `services` and `datasources`: entries that Redis stores for all
+//! `/api/v1/providers`, `profiles`, `library`, `calls`, `services`, `datasources` and `plugin-credentials`: entries that Redis stores for all
 //! workers. Secrets can be written and are never shown.
 
 use axum::Json as JsonBody;
@@ -165,7 +165,11 @@ fn users<'a>(kind: CatalogKind, id: &str, catalog: &'a Catalog) -> (&'static str
         CatalogKind::Provider => (CatalogKind::Profile, "provider"),
         CatalogKind::Call => (CatalogKind::Library, "callId"),
         CatalogKind::Service => (CatalogKind::Library, "service_id"),
-        CatalogKind::Profile | CatalogKind::Library | CatalogKind::Datasource => return ("", Vec::new()),
+        CatalogKind::Profile
+        | CatalogKind::Library
+        | CatalogKind::Datasource
+        | CatalogKind::Plugin
+        | CatalogKind::PluginCredentials => return ("", Vec::new()),
     };
     let over = |entry: &&CatalogEntry| entry.fields.get(field).is_some_and(|named| named == id);
     let users = catalog.of(above).iter().filter(over).map(|entry| entry.id.as_str()).collect();
@@ -191,13 +195,16 @@ fn refused(error: DraftError) -> ApiError {
     }
 }
 
-fn unknown(kind: CatalogKind, id: &str) -> ApiError {
+pub(super) fn unknown(kind: CatalogKind, id: &str) -> ApiError {
     ApiError::not_found(match kind {
         CatalogKind::Provider => format!("there is no provider {id} in Redis"),
         CatalogKind::Profile => format!("Profile not found: {id}"),
-        CatalogKind::Library | CatalogKind::Call | CatalogKind::Service | CatalogKind::Datasource => {
-            format!("there is no {kind} {id}")
-        }
+        CatalogKind::PluginCredentials => format!("there are no {kind} {id}"),
+        CatalogKind::Library
+        | CatalogKind::Call
+        | CatalogKind::Service
+        | CatalogKind::Datasource
+        | CatalogKind::Plugin => format!("there is no {kind} {id}"),
     })
 }
 

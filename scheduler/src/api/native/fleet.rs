@@ -70,6 +70,7 @@ fn about_json(about: &AboutWorker) -> Json {
         "profiles": about.profiles,
         "default_profile": about.default_profile,
         "tools": about.tools,
+        "plugins": about.plugins,
         "calls": about.calls,
         "variables": about.variables,
         "code": about.code,

@@ -20,6 +20,7 @@ pub mod limits;
 pub mod messages;
 pub mod parameters;
 pub mod pauses;
+pub mod plugins;
 mod profiles_named;
 pub mod removals;
 pub mod rotate;

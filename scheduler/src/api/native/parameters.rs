@@ -10,7 +10,7 @@ use crate::api::error::ApiError;
 use crate::api::request::Params;
 
 /// Routes below `/api/v1`, and the parameters that one of their methods reads. Routes that are not listed read none.
-const READ: [(&str, &[&str]); 17] = [
+const READ: [(&str, &[&str]); 18] = [
     ("/apps", &["create", "strict"]),
     ("/apps/{id}", &["runs"]),
     ("/audit", &["action", "before", "limit", "since", "who"]),
@@ -20,6 +20,7 @@ const READ: [(&str, &[&str]); 17] = [
     ("/files", &["app", "name", "user"]),
     ("/knowledge/{id}/documents/{document}", &["segments"]),
     ("/library/{id}", &["force"]),
+    ("/plugin-credentials/{id}", &["force"]),
     ("/profiles/{id}", &["force"]),
     ("/providers/{id}", &["force"]),
     (

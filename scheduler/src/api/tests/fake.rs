@@ -309,6 +309,15 @@ impl Runs for FakeStore {
     async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError> {
         Ok(Vec::new())
     }
+    async fn put_package(&self, _: &str, _: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+    async fn keep_package(&self, _: &str) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+    async fn remove_package(&self, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
     async fn put_key_budget(&self, _: &str, _: Option<&str>) -> Result<(), StoreError> {
         Ok(())
     }

@@ -177,6 +177,14 @@ impl Journal {
         }
     }
 
+    /// Returns the node of the job.
+    pub(crate) fn node(&self) -> &NodeId {
+        match &self.child_try {
+            Some(child_try) => &child_try.child,
+            None => &self.handle.name.node,
+        }
+    }
+
     /// Sets the secrets that the job was given.
     pub(crate) fn hiding(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }

@@ -13,7 +13,8 @@ use tidemill_common::nodes::{NodeData, NodeResult, PauseKind, PauseRequest};
 use tidemill_common::value::{JsonMap, Lookup, Segment, Stored, Variables};
 
 use crate::attempt::journal::{EntryReport, EntryStart, Journal, PauseEnd};
-use crate::attempt::stages::slots::{around, cannot_begin, name_of};
+use crate::attempt::stages::found_tool::found_tool;
+use crate::attempt::stages::slots::{around, cannot_begin};
 use crate::attempt::stages::{Flow, Stage, WorkContext};
 use crate::outside::calls::prepare::{drafted, made};
 use crate::outside::calls::resolve;
@@ -142,7 +143,7 @@ async fn input_of(cx: &mut WorkContext<'_>) -> Result<JsonMap, Box<NodeResult>> 
         }
         NodeData::Tool(data) => {
             let core = &cx.handle.core;
-            let found = core.outside.tools.find(name_of(data)).await.ok();
+            let found = found_tool(core, data).await?;
             if found.is_none() && !core.hosts.takes(graph.node(cx.ix)) {
                 return Ok(read(cx));
             }

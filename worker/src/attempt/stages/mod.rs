@@ -11,6 +11,7 @@ pub(crate) mod approval;
 mod by_model;
 mod children;
 mod ended;
+mod found_tool;
 mod hooks;
 mod slots;
 

@@ -26,6 +26,7 @@ use uuid::Uuid;
 use crate::attempt::execute::sizes;
 use crate::attempt::journal::{ChildTry, EntryStart, Try};
 use crate::attempt::spill::spill;
+use crate::attempt::stages::found_tool::found_tool;
 use crate::attempt::stages::{Flow, Stage, WorkContext};
 use crate::jobs::shared::now;
 use crate::outside::calls::explain::Explaining;
@@ -35,7 +36,6 @@ use crate::outside::calls::resolve;
 use crate::outside::calls::run::{INPUT, STEP_NODE, begun, failed, refused};
 use crate::outside::calls::search::{Search, Searched};
 use crate::outside::calls::step_events::{Status, StepEvents, Took, emit};
-use crate::outside::tools::ToolName;
 
 /// The stage that fills missing input.
 pub(super) struct SlotStage;
@@ -164,16 +164,6 @@ pub(super) fn cannot_begin(
     Box::new(refused(data, around, &CallError { message, data: data_shown, ..error }))
 }
 
-/// The name of a node's tool.
-pub(super) fn name_of(data: &ToolData) -> ToolName<'_> {
-    ToolName {
-        kind: data.provider_type,
-        provider_id: &data.provider_id,
-        provider_name: &data.provider_name,
-        tool: &data.tool_name,
-    }
-}
-
 /// Builds the input of a tool from its declared parameters.
 async fn of_tool(
     cx: &WorkContext<'_>,
@@ -182,7 +172,7 @@ async fn of_tool(
     own: &StepData,
 ) -> Result<Option<SlotInput>, Box<NodeResult>> {
     let core = &cx.handle.core;
-    let found = core.outside.tools.find(name_of(data)).await.ok();
+    let found = found_tool(core, data).await?;
     if found.is_none() && !core.hosts.takes(graph.node(cx.ix)) {
         return Ok(None);
     }

@@ -49,6 +49,7 @@ impl Offering<'_> {
                 provider_id: &given.provider,
                 provider_name: &given.provider,
                 tool: &given.name,
+                plugin: None,
             };
             (given, self.server.tool(name, declaration.clone()))
         })

@@ -70,6 +70,7 @@ impl<'a> ToolSet<'a> {
                 provider_id: &one.provider,
                 provider_name: &one.provider,
                 tool: &one.name,
+                plugin: None,
             };
             let found = tool_access.tools.find(name).await;
             let tool = found.map_err(|error| {

@@ -58,13 +58,25 @@ pub async fn run(
         provider_id: &data.provider_id,
         provider_name: &data.provider_name,
         tool: &data.tool_name,
+        plugin: data.plugin_unique_identifier.as_deref(),
     };
     let tool = match means.tools.find(name).await {
         Ok(tool) => tool,
-        Err(error) => return failed(result, error),
+        Err(error) => match known(means).await {
+            // The call has ended before, so nothing has to be found again.
+            Some(recorded) => {
+                let metadata = metadata(data, name, recorded.plugin.as_deref());
+                let noted = data.declared.as_deref().map_or(KnownParameters::NOTHING, KnownParameters::just);
+                let filled = parameters::filled(data, noted, variables);
+                let inputs = filled.map(|filled| filled.shown).unwrap_or_default();
+                let result = charged(NodeResult { inputs, metadata, ..result }, recorded.usage);
+                return NodeResult { outputs: recorded.outputs, ..result };
+            }
+            None => return failed(result, error),
+        },
     };
     // The record names the provider that was found.
-    let result = NodeResult { metadata: data.metadata_of(tool.name.kind, tool.name.provider_id), ..result };
+    let result = NodeResult { metadata: metadata(data, tool.name, tool.plugin.as_deref()), ..result };
     let noted = data.declared.as_deref().map(KnownParameters::just);
     let declared = match tool.name.kind {
         // The called workflow's start form checks the values itself.
@@ -90,6 +102,11 @@ pub async fn run(
     tracing::debug!(node = %node.id, provider = %data.provider_id, tool = %data.tool_name, "calling a tool");
     match call(&tool, &arguments, declared, node, means).await {
         (Ok(recorded), _) => {
+            // A recorded call may have had another version.
+            let result = match &recorded.plugin {
+                Some(plugin) => NodeResult { metadata: metadata(data, tool.name, Some(plugin)), ..result },
+                None => result,
+            };
             let result = charged(result, recorded.usage);
             NodeResult { outputs: recorded.outputs, ..result }
         }
@@ -98,6 +115,24 @@ pub async fn run(
             NodeResult { failure: Some(failure), ..charged_in_vain(result, usage) }
         }
     }
+}
+
+/// The metadata with the provider, and the plugin in the version that ran, which may be another than the file's.
+fn metadata(data: &ToolData, name: ToolName<'_>, plugin: Option<&str>) -> JsonMap {
+    let mut metadata = data.metadata_of(name.kind, name.provider_id);
+    if let (Some(plugin), Some(info)) = (plugin, metadata.get_mut("tool_info")) {
+        info["plugin"] = plugin.into();
+    }
+    metadata
+}
+
+/// The recorded result of the call, if it has ended before.
+async fn known(means: Means<'_>) -> Option<Recorded> {
+    let journal = means.journal.filter(|journal| journal.may_have_entries())?;
+    let EntryStart::Known(result) = journal.begin(CALL).await else { return None };
+    let recorded = Recorded::from_json(&result)?;
+    recorded.stream(means.on_piece);
+    Some(recorded)
 }
 
 /// The parameters with the missing ones filled by an earlier stage, if that ran.
@@ -240,7 +275,8 @@ async fn call_once(
         (means.on_piece)(name, "");
     }
     let usage = spent.as_ref().map(|(usage, _)| usage.clone());
-    Ok(Recorded { outputs: collected.outputs(files), streamed, usage })
+    let plugin = tool.plugin.clone();
+    Ok(Recorded { outputs: collected.outputs(files), streamed, usage, plugin })
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub(super) struct Recorded {
     pub(super) streamed: Vec<String>,
     /// The cost, if the tool reports one.
     pub(super) usage: Option<Usage>,
+    /// The plugin that has run it: `author/name:version`.
+    pub(super) plugin: Option<String>,
 }
 
 impl Recorded {
@@ -26,6 +28,9 @@ impl Recorded {
         let mut value = json!({"outputs": outputs, "streamed": self.streamed});
         if let Some(usage) = &self.usage {
             value["usage"] = Json::Object(usage.record.clone());
+        }
+        if let Some(plugin) = &self.plugin {
+            value["plugin"] = plugin.as_str().into();
         }
         value
     }
@@ -40,6 +45,7 @@ impl Recorded {
             outputs: outputs.collect::<Option<_>>()?,
             streamed: streamed.collect::<Option<_>>()?,
             usage: value.get("usage").and_then(Json::as_object).cloned().map(Usage::from_record),
+            plugin: value.get("plugin").and_then(Json::as_str).map(str::to_owned),
         })
     }
 
@@ -71,6 +77,7 @@ mod tests {
             ],
             streamed: vec!["text".into(), "story".into()],
             usage: json!({"total_tokens": 3}).as_object().cloned().map(Usage::from_record),
+            plugin: Some("acme/maps:1".into()),
         };
         assert_eq!(Recorded::from_json(&recorded.to_json()), Some(recorded.clone()));
         let streamed = Mutex::new(Vec::new());

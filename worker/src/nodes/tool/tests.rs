@@ -90,7 +90,7 @@ impl Ran {
     }
 }
 
-/// Runs a node with these changes; `base` is the service.
+/// Runs a node with these changes; `base` is the service. Without one the job is handed out for the second time.
 async fn run_node(base: &str, changes: Json, jobs: Option<&Arc<FakeJobs>>) -> Ran {
     let mut data = json!({
         "type": "tool", "title": "T", "provider_id": "org/weather", "provider_name": "weather",
@@ -121,7 +121,8 @@ async fn run_node(base: &str, changes: Json, jobs: Option<&Arc<FakeJobs>>) -> Ra
     let http = Http::new(&http).unwrap();
     let told = Mutex::new(Vec::new());
     let on_piece = |name: &str, text: &str| told.lock().unwrap().push(format!("{name}={text}"));
-    let journal = jobs.map(|jobs| Journal::new(&handle(jobs), execution(5)));
+    let journal =
+        jobs.map(|jobs| Journal::new(&handle(jobs, if base.is_empty() { 2 } else { 1 }), execution(5)));
     let means = Means {
         tools: &tools,
         http: &http,
@@ -135,7 +136,7 @@ async fn run_node(base: &str, changes: Json, jobs: Option<&Arc<FakeJobs>>) -> Ra
     Ran { result, pieces: told.into_inner().unwrap() }
 }
 
-fn handle(jobs: &Arc<FakeJobs>) -> JobHandle {
+fn handle(jobs: &Arc<FakeJobs>, number: u32) -> JobHandle {
     let entry = EntryId::new(5, 0);
     let name = JobName {
         lost_at: None,
@@ -143,11 +144,11 @@ fn handle(jobs: &Arc<FakeJobs>) -> JobHandle {
         node: "t".into(),
         attempt: 1,
         entry,
-        holder: Delivery { consumer: "w".into(), number: 1 },
+        holder: Delivery { consumer: "w".into(), number },
     };
     let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
-    JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), app: None, name, started_at }
+    JobHandle { core: core(jobs, 1), place, number, run: run_id(), app: None, name, started_at }
 }
 
 #[tokio::test]
@@ -325,6 +326,18 @@ async fn a_job_that_is_handed_out_again_does_not_call_again() {
     assert_eq!(seen.len(), 1);
     let key = seen[0].headers["idempotency-key"].to_str().unwrap();
     assert!(key.ends_with(":call:1"), "{key}");
+}
+
+#[tokio::test]
+async fn a_call_that_has_ended_is_known_where_nothing_can_run_the_tool() {
+    let jobs = FakeJobs::new();
+    let missing = run_node("", json!({}), Some(&jobs)).await;
+    assert!(missing.result.failure.is_some(), "nothing is known yet: {:?}", missing.result);
+    let service = service(None, vec![messages(json!([{"type": "text", "text": "once"}]))]).await;
+    let first = run_node(&service.base, json!({}), Some(&jobs)).await;
+    let second = run_node("", json!({}), Some(&jobs)).await;
+    assert_eq!(second.result.failure, None);
+    assert_eq!((first.result.outputs, first.pieces), (second.result.outputs, second.pieces));
 }
 
 #[tokio::test]

@@ -130,6 +130,11 @@ impl Calls {
         let Ok(catalog) = self.read(false).await else { return Vec::new() };
         let entries = [&catalog.calls, &catalog.services, &catalog.datasources].into_iter().flatten();
         let mut names = BTreeSet::new();
+        let credentials = catalog.plugin_credentials.iter().filter_map(|entry| entry.fields.get("env"));
+        for text in credentials {
+            // Like the fields below, under another name.
+            variables_in("env_from", &serde_json::from_str(text).unwrap_or_default(), &mut names);
+        }
         for text in entries.flat_map(|entry| entry.fields.iter()) {
             variables_in(
                 text.0,

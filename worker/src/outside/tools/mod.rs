@@ -2,7 +2,8 @@
 //! own module.
 //!
 //! The lookup order: [`openapi`] and [`mcp`] for the providers in the settings, [`workflow`] for apps of this
-//! namespace, [`builtin`] for built-in tools, [`bridge`] for all others, if a service is set. [`operator_client`] calls servers
+//! namespace, [`builtin`] for built-in tools, installed [`plugins`](crate::outside::plugins), [`bridge`] for all others, if a
+//! service is set. [`operator_client`] calls servers
 //! that the operator has named. [`by_tool`] finds the provider of a tool that names none.
 
 pub mod bridge;
@@ -30,6 +31,7 @@ use tidemill_common::value::JsonMap;
 
 use crate::attempt::journal::Journal;
 use crate::outside::http::{Http, HttpSettingError};
+use crate::outside::plugins::{FoundTool, PluginHost};
 use crate::outside::tools::bridge::Bridge;
 use crate::outside::tools::builtin::Builtin;
 use crate::outside::tools::mcp::McpServer;
@@ -46,6 +48,8 @@ pub struct ToolName<'a> {
     pub provider_id: &'a str,
     pub provider_name: &'a str,
     pub tool: &'a str,
+    /// The plugin that the workflow names: `author/name:version`, with or without version and hash.
+    pub plugin: Option<&'a str>,
 }
 
 /// The input of a call.
@@ -106,6 +110,8 @@ const NO_SECRETS: &str =
 pub struct Tool<'a> {
     pub name: ToolName<'a>,
     pub declaration: Option<Declaration>,
+    /// The installed plugin that runs it: `author/name:version`.
+    pub plugin: Option<String>,
     runtime: &'a dyn ToolRuntime,
 }
 
@@ -139,7 +145,8 @@ impl Tool<'_> {
         if self.name.kind == ProviderKind::Workflow && secrets.is_some_and(|all| all.are_in(call.arguments)) {
             return Err(ToolError::new(Stage::Invoke, NO_SECRETS));
         }
-        self.runtime.invoke(&self.name, call, sink).await
+        let name = ToolName { plugin: self.plugin.as_deref().or(self.name.plugin), ..self.name };
+        self.runtime.invoke(&name, call, sink).await
     }
 }
 
@@ -150,6 +157,7 @@ pub struct Tools {
     workflows: Option<Workflows>,
     api: BTreeMap<String, OpenApi>,
     mcp: BTreeMap<String, McpServer>,
+    plugins: Option<Arc<PluginHost>>,
     /// The client for servers that workflows name.
     guarded: OperatorClient,
     answer_bytes_max: u64,
@@ -181,7 +189,7 @@ impl AgentServer<'_> {
 
     /// One of its tools, with the declaration that [`AgentServer::list`] returned.
     pub(crate) fn tool<'t>(&'t self, name: ToolName<'t>, declaration: Declaration) -> Tool<'t> {
-        Tool { name, declaration: Some(declaration), runtime: self.runtime() }
+        Tool { name, declaration: Some(declaration), plugin: None, runtime: self.runtime() }
     }
 }
 
@@ -211,6 +219,7 @@ impl Tools {
             workflows: config.workflows.then(|| Workflows::new(Duration::from_secs(config.describe_seconds))),
             api: api.collect::<Result<_, ToolSettingError>>()?,
             mcp: mcp.collect::<Result<_, ToolSettingError>>()?,
+            plugins: None,
             guarded: OperatorClient::guarded(http).map_err(own)?,
             answer_bytes_max: config.answer_bytes_max,
         })
@@ -222,6 +231,12 @@ impl Tools {
         Self { workflows: self.workflows.map(|workflows| workflows.kept_in(jobs)), ..self }
     }
 
+    /// Adds the installed plugins.
+    #[must_use]
+    pub(crate) fn with_plugins(self, plugins: Arc<PluginHost>) -> Self {
+        Self { plugins: Some(plugins), ..self }
+    }
+
     /// Finds a tool with its declaration.
     ///
     /// # Errors
@@ -231,9 +246,22 @@ impl Tools {
             ProviderKind::Any => self.by_tool(name).await?,
             _ => name,
         };
+        if let Some(plugins) = self.plugins.as_ref().filter(|_| self.may_be_plugin(&name))
+            && let Some(FoundTool { plugin, declaration }) =
+                plugins.find(&name, self.bridge.is_some()).await?
+        {
+            let runtime: &dyn ToolRuntime = &**plugins;
+            return Ok(Tool { name, declaration: Some(declaration), plugin: Some(plugin), runtime });
+        }
         let runtime = self.runtime(&name)?;
         let declaration = runtime.parameters(&name).await?;
-        Ok(Tool { name, declaration, runtime })
+        Ok(Tool { name, declaration, plugin: None, runtime })
+    }
+
+    /// Tests whether an installed plugin can have the tool: those of this program come first.
+    fn may_be_plugin(&self, name: &ToolName<'_>) -> bool {
+        let is_builtin = self.builtin.as_ref().is_some_and(|builtin| builtin.has(name.provider_id));
+        matches!(name.kind, ProviderKind::Builtin | ProviderKind::Plugin) && !is_builtin
     }
 
     /// Lists all tools of a provider, for agents.
@@ -351,7 +379,9 @@ fn nobody_has(name: &ToolName<'_>) -> String {
         | ProviderKind::App
         | ProviderKind::DatasetRetrieval
         | ProviderKind::Any => {
-            format!("provider {id} is not part of this program: {service}")
+            format!(
+                "provider {id} is not part of this program: install its plugin (`tidemill plugins add`), or {service}"
+            )
         }
     }
 }

@@ -35,7 +35,7 @@ const RETRY: Duration = Duration::from_secs(30);
 pub struct S3 {
     bucket: String,
     prefix: String,
-    store: Arc<AmazonS3>,
+    pub(super) store: Arc<AmazonS3>,
 }
 
 // By hand, because the client holds the secrets.
@@ -66,7 +66,7 @@ impl S3 {
         Ok(Self { bucket: bucket.into(), prefix: prefix.trim_matches('/').into(), store: Arc::new(store) })
     }
 
-    fn path(&self, reference: &str) -> Path {
+    pub(super) fn path(&self, reference: &str) -> Path {
         match self.prefix.as_str() {
             "" => Path::from(reference),
             prefix => Path::from(format!("{prefix}/{reference}")),
@@ -74,7 +74,7 @@ impl S3 {
     }
 
     /// Removes objects. Missing ones are not an error.
-    async fn delete(&self, paths: Vec<Path>) -> Result<(), FilesError> {
+    pub(super) async fn delete(&self, paths: Vec<Path>) -> Result<(), FilesError> {
         let paths = futures_util::stream::iter(paths).map(Ok).boxed();
         let mut removed = self.store.delete_stream(paths);
         while let Some(one) = removed.next().await {
@@ -87,7 +87,7 @@ impl S3 {
     }
 
     /// Reads an object of at most `max` bytes.
-    async fn get(&self, reference: &str, max: u64) -> Result<Bytes, FilesError> {
+    pub(super) async fn get(&self, reference: &str, max: u64) -> Result<Bytes, FilesError> {
         let found =
             self.store.get(&self.path(reference)).await.map_err(|error| missing_or(error, reference))?;
         // Known from the response head, before the body is read.
@@ -293,7 +293,7 @@ fn is_about_the_bucket(error: &Error) -> bool {
     error.to_string().contains("NoSuchBucket")
 }
 
-fn failed(error: Error) -> FilesError {
+pub(super) fn failed(error: Error) -> FilesError {
     let hint = match &error {
         Error::NotFound { .. } => "is the bucket there (files.url, files.endpoint, files.region)?",
         Error::Unauthenticated { .. } | Error::PermissionDenied { .. } => {

@@ -315,6 +315,10 @@ impl Jobs for MemoryStore {
         Ok(self.inner.lock().catalog.all())
     }
 
+    async fn package(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.inner.lock().packages.get(hash).cloned())
+    }
+
     async fn put_call(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {
         let now = self.inner.now();
         Ok(self.inner.lock().catalog.put(put, now))

@@ -106,6 +106,8 @@ struct Namespace {
     fingerprint_salt: Option<String>,
     limits: limit::Limits,
     catalog: catalog::MemoryCatalog,
+    /// Packages of plugins by the SHA-256 of their files.
+    packages: BTreeMap<String, Vec<u8>>,
     knowledge: knowledge::Knowledge,
     annotations: BTreeMap<String, annotations::OfApp>,
     /// Bytes of uploads by day, of apps and of their users.

@@ -554,6 +554,20 @@ impl Runs for MemoryStore {
         Ok(self.inner.lock().catalog.remove(kind, id, heir, now))
     }
 
+    async fn put_package(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.inner.lock().packages.insert(hash.to_string(), bytes.to_vec());
+        Ok(())
+    }
+
+    async fn keep_package(&self, hash: &str) -> Result<bool, StoreError> {
+        Ok(self.inner.lock().packages.contains_key(hash))
+    }
+
+    async fn remove_package(&self, hash: &str) -> Result<(), StoreError> {
+        self.inner.lock().packages.remove(hash);
+        Ok(())
+    }
+
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
         Ok(dead::list(&self.inner.lock(), query))
     }

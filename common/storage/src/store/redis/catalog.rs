@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use redis::{FromRedisValue, Value};
 
 use super::RedisStore;
+use super::connection::servers::Lane;
 use super::connection::{Arg, args};
 use super::shards::word;
 use crate::store::redis::connection::replies::unexpected;
 use crate::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry, StoreError};
 use tidemill_base::clock::Timestamp;
-use tidemill_base::limits::CATALOG_ENTRIES_MAX;
+use tidemill_base::limits::{CATALOG_ENTRIES_MAX, PACKAGE_UNKEPT_SECONDS};
 
 /// The field of `meta` with the version of the catalog.
 const VERSION: &str = "catalog";
@@ -103,6 +104,38 @@ impl RedisStore {
         Ok(found)
     }
 
+    pub(super) async fn read_package(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut command = redis::cmd("GET");
+        command.arg(self.keys.plugin_package(hash));
+        self.connector.ask_in(Lane::Blobs, "reading the package of a plugin", &command).await
+    }
+
+    pub(super) async fn write_package(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut command = redis::cmd("SET");
+        command.arg(self.keys.plugin_package(hash)).arg(bytes).arg("EX").arg(PACKAGE_UNKEPT_SECONDS);
+        self.connector.ask_in(Lane::Blobs, "storing the package of a plugin", &command).await
+    }
+
+    pub(super) async fn persist_package(&self, hash: &str) -> Result<bool, StoreError> {
+        const DOING: &str = "keeping the package of a plugin";
+        let key = self.keys.plugin_package(hash);
+        let mut command = redis::cmd("PERSIST");
+        command.arg(&key);
+        if self.connector.ask(DOING, &command).await? {
+            return Ok(true);
+        }
+        // Also false for one that is kept already.
+        let mut command = redis::cmd("EXISTS");
+        command.arg(&key);
+        self.connector.ask(DOING, &command).await
+    }
+
+    pub(super) async fn delete_package(&self, hash: &str) -> Result<(), StoreError> {
+        let mut command = redis::cmd("UNLINK");
+        command.arg(self.keys.plugin_package(hash));
+        self.connector.ask_in(Lane::Blobs, "removing the package of a plugin", &command).await
+    }
+
     fn of_entry(&self, kind: CatalogKind, id: &str) -> [String; 3] {
         [self.keys.entry(kind, id), self.keys.entries(kind), self.keys.meta()]
     }
@@ -117,7 +150,9 @@ const fn default_field(kind: CatalogKind) -> &'static str {
         | CatalogKind::Library
         | CatalogKind::Call
         | CatalogKind::Service
-        | CatalogKind::Datasource => "",
+        | CatalogKind::Datasource
+        | CatalogKind::Plugin
+        | CatalogKind::PluginCredentials => "",
     }
 }
 

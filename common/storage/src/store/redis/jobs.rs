@@ -313,6 +313,10 @@ impl Jobs for RedisStore {
         self.read_catalog().await
     }
 
+    async fn package(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read_package(hash).await
+    }
+
     async fn put_call(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {
         self.put(put).await
     }

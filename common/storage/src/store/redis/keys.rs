@@ -19,7 +19,7 @@ const OWN_TAGS: [&str; 5] = ["limit:", "limits:", "uploads:", "knowledge:", "ann
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.
-const FAMILIES: [&str; 35] = [
+const FAMILIES: [&str; 40] = [
     "meta",
     "schedulers",
     "workers",
@@ -51,6 +51,11 @@ const FAMILIES: [&str; 35] = [
     "datasources",
     "knowledge",
     "knowledge-tags",
+    "plugin",
+    "plugin-credential",
+    "plugin-credentials",
+    "plugin-package",
+    "plugins",
     "probe",
     "removals",
     "nothing",
@@ -257,7 +262,13 @@ impl Keys {
             CatalogKind::Call => self.global("calls"),
             CatalogKind::Service => self.global("services"),
             CatalogKind::Datasource => self.global("datasources"),
+            CatalogKind::Plugin => self.global("plugins"),
+            CatalogKind::PluginCredentials => self.global("plugin-credentials"),
         }
+    }
+    /// string: the package of a plugin, a zip archive, by the SHA-256 of its files
+    pub fn plugin_package(&self, hash: &str) -> String {
+        self.global(&format!("plugin-package:{hash}"))
     }
     /// Rate limits of models. `level`, hash: what is left of its limits, and the end of its pause. `calls`,
     /// zset: calls in flight by the end of their lease. `queue`, zset: waiting calls by due time. `refused`,

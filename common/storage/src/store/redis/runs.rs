@@ -539,6 +539,18 @@ impl Runs for RedisStore {
         Self::remove_entry(self, kind, id, heir).await
     }
 
+    async fn put_package(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.write_package(hash, bytes).await
+    }
+
+    async fn keep_package(&self, hash: &str) -> Result<bool, StoreError> {
+        self.persist_package(hash).await
+    }
+
+    async fn remove_package(&self, hash: &str) -> Result<(), StoreError> {
+        self.delete_package(hash).await
+    }
+
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
         self.list_dead(query).await
     }

@@ -19,6 +19,7 @@ from tidemill.client._async.resources import (
     AsyncFiles,
     AsyncKeys,
     AsyncKnowledge,
+    AsyncPlugins,
 )
 from tidemill.client._async.run import AsyncRemoteRun
 from tidemill.client._async.transport import AsyncTransport
@@ -84,6 +85,8 @@ class AsyncClient:
         self.calls = AsyncEntries(transport, "calls")
         self.services = AsyncEntries(transport, "services")
         self.datasources = AsyncEntries(transport, "datasources")
+        self.plugins = AsyncPlugins(transport)
+        self.plugin_credentials = AsyncEntries(transport, "plugin-credentials")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._transport.settings.shown}>"

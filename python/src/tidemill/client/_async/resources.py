@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill._workflow import Workflow
 from tidemill.client._async.transport import AsyncTransport
-from tidemill.client.operations import apps, catalog, files, fleet, knowledge
+from tidemill.client.operations import apps, catalog, files, fleet, knowledge, plugins
 from tidemill.client.operations.catalog import Entry
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Indexed,
         Key,
         Limits,
+        Plugin,
         PublishedApp,
         Removal,
         Retried,
@@ -265,6 +266,26 @@ class AsyncEntries(AsyncResource):
     async def remove(self, entry: str, *, force: bool = False) -> None:
         """Remove an entry. Raises `Conflict` if others use it, unless forced."""
         await self._transport.do(catalog.remove(self._kind, entry, force))
+
+
+class AsyncPlugins(AsyncResource):
+    """Dify plugins that are installed for all workers, by `author/name:version`."""
+
+    async def all(self) -> list[Plugin]:
+        """Return the installed plugins, with the state of each on each worker."""
+        return await self._transport.do(plugins.listed())
+
+    async def get(self, plugin: str) -> Plugin:
+        """Return an installed plugin."""
+        return await self._transport.do(plugins.show(plugin))
+
+    async def add(self, package: files.Source) -> Plugin:
+        """Install a package (`.difypkg`). Raises `Conflict` if another one has its id."""
+        return await self._transport.do(plugins.install(package))
+
+    async def remove(self, plugin: str) -> None:
+        """Remove an installed plugin."""
+        await self._transport.do(plugins.remove(plugin))
 
 
 class AsyncKnowledge(AsyncResource):

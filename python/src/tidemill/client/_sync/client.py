@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from tidemill._workflow import Workflow
-from tidemill.client._sync.resources import AdminKeys, Apps, Dead, Entries, Files, Keys, Knowledge
+from tidemill.client._sync.resources import AdminKeys, Apps, Dead, Entries, Files, Keys, Knowledge, Plugins
 from tidemill.client._sync.run import RemoteRun
 from tidemill.client._sync.transport import Transport
 from tidemill.client.operations import fleet, runs
@@ -75,6 +75,8 @@ class Client:
         self.calls = Entries(transport, "calls")
         self.services = Entries(transport, "services")
         self.datasources = Entries(transport, "datasources")
+        self.plugins = Plugins(transport)
+        self.plugin_credentials = Entries(transport, "plugin-credentials")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._transport.settings.shown}>"

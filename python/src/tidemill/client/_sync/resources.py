@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill._workflow import Workflow
 from tidemill.client._sync.transport import Transport
-from tidemill.client.operations import apps, catalog, files, fleet, knowledge
+from tidemill.client.operations import apps, catalog, files, fleet, knowledge, plugins
 from tidemill.client.operations.catalog import Entry
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Indexed,
         Key,
         Limits,
+        Plugin,
         PublishedApp,
         Removal,
         Retried,
@@ -264,6 +265,26 @@ class Entries(Resource):
     def remove(self, entry: str, *, force: bool = False) -> None:
         """Remove an entry. Raises `Conflict` if others use it, unless forced."""
         self._transport.do(catalog.remove(self._kind, entry, force))
+
+
+class Plugins(Resource):
+    """Dify plugins that are installed for all workers, by `author/name:version`."""
+
+    def all(self) -> list[Plugin]:
+        """Return the installed plugins, with the state of each on each worker."""
+        return self._transport.do(plugins.listed())
+
+    def get(self, plugin: str) -> Plugin:
+        """Return an installed plugin."""
+        return self._transport.do(plugins.show(plugin))
+
+    def add(self, package: files.Source) -> Plugin:
+        """Install a package (`.difypkg`). Raises `Conflict` if another one has its id."""
+        return self._transport.do(plugins.install(package))
+
+    def remove(self, plugin: str) -> None:
+        """Remove an installed plugin."""
+        self._transport.do(plugins.remove(plugin))
 
 
 class Knowledge(Resource):

@@ -28,7 +28,7 @@ def upload(
     source: Source, name: str | None, user: str | None, app: str | None, media_type: str | None
 ) -> Operation[File]:
     """Store a file. A second upload of a repeated request is removed after some days, like every upload."""
-    content, size, own_name, repeat = _body(source)
+    content, size, own_name, repeat = body(source)
     name = name or own_name
     if not name:
         raise ValueError("a file needs a name: give name=…")
@@ -38,7 +38,8 @@ def upload(
     return Operation(Request("POST", path("files"), query, headers, content, repeat), whole)
 
 
-def _body(source: Source) -> tuple[Content, int | None, str, Repeat]:
+def body(source: Source) -> tuple[Content, int | None, str, Repeat]:
+    """Return the content of a source, its size, its name, and whether it can be sent again."""
     if isinstance(source, bytes):
         held = source
         return (lambda: held), len(held), "", Repeat.ANY

@@ -138,7 +138,7 @@ fn serve(seen: &Mutex<Seen>, headers: &HeaderMap, body: &[u8]) -> Response {
 }
 
 fn tool(name: &str) -> ToolName<'_> {
-    ToolName { kind: ProviderKind::Mcp, provider_id: "s", provider_name: "s", tool: name }
+    ToolName { kind: ProviderKind::Mcp, provider_id: "s", provider_name: "s", tool: name, plugin: None }
 }
 
 async fn call(server: &McpServer, name: &str, arguments: Json) -> Result<Vec<Message>, ToolError> {

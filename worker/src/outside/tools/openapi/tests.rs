@@ -124,7 +124,7 @@ fn allowing(host: &str) -> HttpConfig {
 }
 
 fn tool(name: &str) -> ToolName<'_> {
-    ToolName { kind: ProviderKind::Api, provider_id: "pets", provider_name: "pets", tool: name }
+    ToolName { kind: ProviderKind::Api, provider_id: "pets", provider_name: "pets", tool: name, plugin: None }
 }
 
 struct Outside {

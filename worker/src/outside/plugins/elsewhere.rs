@@ -1,0 +1,57 @@
+//! A host without plugins, for systems where they cannot be confined.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use tidemill_common::config::Config;
+use tidemill_common::dsl::SealingKey;
+use tidemill_common::nodes::tool::Declaration;
+use tidemill_common::store::Jobs;
+use tidemill_common::wire::worker::PluginAbility;
+use tokio::sync::watch;
+
+use super::FoundTool;
+use crate::outside::http::Http;
+use crate::outside::tools::{MessageSink, ToolCall, ToolError, ToolName, ToolRuntime};
+
+/// See the module.
+pub(crate) struct PluginHost(watch::Sender<u64>);
+
+impl PluginHost {
+    pub(crate) fn new(_: &Config, _: Arc<dyn Jobs>, _: Arc<Http>, _: Option<SealingKey>, _: &str) -> Self {
+        Self(watch::Sender::new(0))
+    }
+
+    pub(crate) fn abilities(&self) -> Vec<PluginAbility> {
+        Vec::new()
+    }
+
+    pub(crate) async fn find(&self, _: &ToolName<'_>, _: bool) -> Result<Option<FoundTool>, ToolError> {
+        Ok(None)
+    }
+
+    pub(crate) async fn keep(&self) {
+        pending::<()>().await;
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+
+    pub(crate) async fn stop(&self) {}
+}
+
+#[async_trait::async_trait]
+impl ToolRuntime for PluginHost {
+    async fn parameters(&self, _: &ToolName<'_>) -> Result<Option<Declaration>, ToolError> {
+        Ok(None)
+    }
+
+    async fn list(&self, _: &str) -> Result<Vec<Declaration>, ToolError> {
+        Ok(Vec::new())
+    }
+
+    async fn invoke(&self, _: &ToolName<'_>, _: ToolCall<'_>, _: MessageSink<'_>) -> Result<(), ToolError> {
+        Err(ToolError::unavailable("plugins run only on Linux"))
+    }
+}

@@ -1,0 +1,35 @@
+//! Dify plugins on this worker. [`host`] knows which are installed for all workers and which of them are ready here;
+//! [`keeper`] prepares them in the background; [`ready`] waits for the one that a tool needs; [`run`] finds and calls their tools, with [`credentials`]; [`files`] hands
+//! files of a run to a plugin.
+//!
+//! Plugins run only on Linux, because only there they are confined. Elsewhere this worker has none ([`elsewhere`]).
+
+#[cfg(target_os = "linux")]
+mod credentials;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
+mod files;
+#[cfg(target_os = "linux")]
+mod host;
+#[cfg(target_os = "linux")]
+mod keeper;
+#[cfg(target_os = "linux")]
+mod ready;
+#[cfg(target_os = "linux")]
+mod run;
+
+use tidemill_common::nodes::tool::Declaration;
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) use elsewhere::PluginHost;
+#[cfg(target_os = "linux")]
+pub(crate) use host::PluginHost;
+
+/// A tool of a plugin that is ready on this worker.
+#[derive(Debug)]
+pub(crate) struct FoundTool {
+    /// The plugin: `author/name:version`.
+    pub(crate) plugin: String,
+    pub(crate) declaration: Declaration,
+}

@@ -1,0 +1,344 @@
+//! Finds and calls tools of plugins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, ParameterType};
+use tidemill_common::registry::plugins::VALIDATE;
+use tidemill_common::store::RunOwner;
+use tidemill_plugins::install::Installed;
+use tidemill_plugins::package::{self, Kind, ToolProvider};
+use tidemill_plugins::process::pool::Plugins;
+use tidemill_plugins::process::{NoAnswers, Origin, ProcessError};
+use tidemill_plugins::tool::message::Message as Said;
+use tidemill_plugins::tool::{self, Call};
+use tokio::time::Instant;
+
+use super::FoundTool;
+use super::credentials::Chosen;
+use super::files;
+use super::host::PluginHost;
+use crate::outside::tools::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
+
+/// The parameter of [`VALIDATE`].
+const APP: &str = "app";
+
+impl PluginHost {
+    /// Finds a tool of an installed plugin; `None` if the name is that of no installed plugin. With `has_service` also if
+    /// this worker cannot run the plugin, or the plugin has no such tool.
+    ///
+    /// # Errors
+    /// The plugin is not ready on this worker, or has no such tool.
+    pub(crate) async fn find(
+        &self,
+        name: &ToolName<'_>,
+        has_service: bool,
+    ) -> Result<Option<FoundTool>, ToolError> {
+        let Some(installed) = self.ready(name, has_service).await? else { return Ok(None) };
+        let declaration = if name.tool == VALIDATE {
+            let app = Parameter { name: APP.into(), ..Parameter::default() };
+            Declaration { name: VALIDATE.into(), parameters: vec![app], ..Declaration::default() }
+        } else {
+            declaration(tool_of(&installed, name)?.1)
+        };
+        Ok(Some(FoundTool { plugin: installed.package.id(), declaration }))
+    }
+
+    async fn call(
+        &self,
+        name: &ToolName<'_>,
+        call: ToolCall<'_>,
+        sink: MessageSink<'_>,
+    ) -> Result<(), ToolError> {
+        let Some(installed) = self.ready(name, false).await? else {
+            return Err(ToolError::unavailable(format!(
+                "no plugin with the tool {} is installed",
+                name.tool
+            )));
+        };
+        let processes = self.processes.as_ref().map_err(|reason| ToolError::unavailable(*reason))?;
+        let owner = self.owner(&call).await?;
+        let mut app = owner.app.as_deref();
+        if name.tool == VALIDATE && app.is_none() {
+            app = call.arguments.get(APP).and_then(Json::as_str);
+        }
+        let provider = provider_of(&installed, name)?;
+        // A check is about the credentials that were stored just now.
+        let newest = name.tool == VALIDATE;
+        let Chosen { credentials, mark } = self.credentials(&installed, provider, app, newest).await?;
+        let mut arguments = call.arguments.clone();
+        if name.tool != VALIDATE {
+            // As on Dify, what the tool does not have is not sent to it.
+            let (_, tool) = tool_of(&installed, name)?;
+            let has = |name: &str| tool.parameters.iter().any(|parameter| parameter.name == name);
+            arguments.retain(|name, _| tool.has_runtime_parameters || has(name));
+        }
+        let (arguments, offered) = files::offered(arguments, &call).await?;
+        let origin = Origin {
+            run: call.run.to_string(),
+            node: call.step.map(|(journal, ..)| journal.node().to_string()).unwrap_or_default(),
+        };
+        let invocation = Call {
+            plugins: processes,
+            installed: &installed,
+            provider,
+            credentials,
+            user: owner.user.clone(),
+            owner: format!("{} {mark}", app.unwrap_or_default()),
+            answers: Arc::new(NoAnswers),
+            offered,
+            origin,
+        };
+        let failed = |error| failure(processes, error);
+        // For all tries to begin together.
+        let until = Instant::now() + processes.limits().session_timeout;
+        if name.tool == VALIDATE {
+            while let Some(wait) =
+                pause(invocation.validate_credentials().await, until).map_err(failed)?.err()
+            {
+                tokio::time::sleep(wait).await;
+            }
+            sink(Message::Text("the plugin accepts the credentials".into()));
+            return Ok(());
+        }
+        let (_, tool) = tool_of(&installed, name)?;
+        let mut results = loop {
+            match pause(invocation.invoke(tool, arguments.clone()).await, until).map_err(failed)? {
+                Ok(results) => break results,
+                Err(wait) => tokio::time::sleep(wait).await,
+            }
+        };
+        while let Some(said) = results.next().await.map_err(failed)? {
+            sink(message(said).map_err(|reason| ToolError::new(Stage::Message, reason))?);
+        }
+        Ok(())
+    }
+
+    async fn owner(&self, call: &ToolCall<'_>) -> Result<RunOwner, ToolError> {
+        let owner = self.jobs.owner_of_run(*call.run).await;
+        let owner = owner.map_err(|error| {
+            let message = format!("the app of the run cannot be looked up: {error}");
+            ToolError::new(Stage::Invoke, message).passing()
+        })?;
+        Ok(owner.unwrap_or_default())
+    }
+}
+
+#[async_trait::async_trait]
+impl ToolRuntime for PluginHost {
+    async fn parameters(&self, tool: &ToolName<'_>) -> Result<Option<Declaration>, ToolError> {
+        Ok(self.find(tool, false).await?.map(|found| found.declaration))
+    }
+
+    async fn list(&self, _: &str) -> Result<Vec<Declaration>, ToolError> {
+        // Agents name their tools.
+        Ok(Vec::new())
+    }
+
+    async fn invoke(
+        &self,
+        tool: &ToolName<'_>,
+        call: ToolCall<'_>,
+        sink: MessageSink<'_>,
+    ) -> Result<(), ToolError> {
+        self.call(tool, call, sink).await
+    }
+}
+
+/// The provider in a package.
+fn provider_of<'i>(installed: &'i Installed, name: &ToolName<'_>) -> Result<&'i ToolProvider, ToolError> {
+    if name.tool != VALIDATE {
+        return tool_of(installed, name).map(|(provider, _)| provider);
+    }
+    let wanted = name.provider_id.rsplit('/').next().unwrap_or_default();
+    let found = installed.package.providers.tools.iter().find(|provider| provider.name == wanted);
+    found.ok_or_else(|| {
+        let message = format!("the plugin {} has no provider {wanted}", installed.package.id());
+        ToolError::unavailable(message)
+    })
+}
+
+/// The tool in a package. A provider's name may be the last part of its id.
+fn tool_of<'i>(
+    installed: &'i Installed,
+    name: &ToolName<'_>,
+) -> Result<(&'i ToolProvider, &'i package::Tool), ToolError> {
+    let provider = name.provider_id.rsplit('/').next().unwrap_or_default();
+    let package = &installed.package;
+    let exact = package.tools_named(&format!("{provider}/{}", name.tool));
+    let found = if exact.is_empty() { package.tools_named(name.tool) } else { exact };
+    found.first().copied().ok_or_else(|| {
+        ToolError::unavailable(format!("the plugin {} has no tool {}", package.id(), name.tool))
+    })
+}
+
+fn declaration(tool: &package::Tool) -> Declaration {
+    Declaration {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.iter().map(parameter).collect(),
+        takes_more: tool.has_runtime_parameters,
+        has_output_schema: false,
+    }
+}
+
+fn parameter(parameter: &package::Parameter) -> Parameter {
+    let word = match parameter.kind {
+        _ if parameter.multiple => "any",
+        Kind::Tool | Kind::Tools | Kind::DynamicTreeSelect => "any",
+        kind => kind.word(),
+    };
+    Parameter {
+        name: parameter.name.clone(),
+        ty: ParameterType::from_name(word).unwrap_or_default(),
+        form: match parameter.form {
+            package::Form::Schema => Form::Schema,
+            package::Form::Form => Form::Form,
+            package::Form::Llm => Form::Llm,
+        },
+        required: parameter.required,
+        default: parameter.default.clone(),
+        options: if parameter.multiple { Vec::new() } else { parameter.options.clone() },
+        description: parameter.help.clone(),
+        schema: None,
+    }
+}
+
+/// A message of a plugin as the message of a tool.
+fn message(said: Said) -> Result<Message, String> {
+    let text = |meta: &Json, key: &str| meta.get(key).and_then(Json::as_str).map(str::to_owned);
+    Ok(match said {
+        Said::Text(text) => Message::Text(text),
+        Said::Json(value) => return Message::from_json(&json!({"type": "json", "json": value})),
+        Said::Link(text) => Message::Link { text, file: None },
+        Said::Image(url) | Said::ImageLink(url) => {
+            Message::Image { url, tool_file_id: None, mime_type: None }
+        }
+        Said::Blob { bytes, meta } => Message::Blob {
+            bytes,
+            tool_file_id: None,
+            mime_type: text(&meta, "mime_type"),
+            filename: text(&meta, "filename"),
+        },
+        Said::File { meta } => Message::File(Some(meta)),
+        Said::Variable { name, value, is_piece } => Message::Variable { name, value, stream: is_piece },
+        Said::Log(_) | Said::RetrieverResources(_) => Message::Ignored,
+    })
+}
+
+/// The pause after which an invocation is to be begun again, as the inner error: another one has ended its process, and it is
+/// not started again yet. Nothing of this one has run. A start that fails is an error, and so is a pause beyond `until`.
+fn pause<T>(
+    begun: Result<T, tool::ToolError>,
+    until: Instant,
+) -> Result<Result<T, Duration>, tool::ToolError> {
+    match begun {
+        Ok(begun) => Ok(Ok(begun)),
+        Err(tool::ToolError::Process(ProcessError::BackingOff { wait, .. }))
+            if Instant::now() + wait < until =>
+        {
+            Ok(Err(wait))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The failure of an invocation, as a node reports it.
+fn failure(processes: &Plugins, error: tool::ToolError) -> ToolError {
+    let error = match error {
+        tool::ToolError::Process(error) => error,
+        tool::ToolError::Parameter(error) => return ToolError::new(Stage::Invoke, error.to_string()),
+        tool::ToolError::Message(error) => return ToolError::new(Stage::Message, error.to_string()),
+        tool::ToolError::Credentials(reason) => return ToolError::new(Stage::Invoke, reason),
+    };
+    let invoke = |error: &ProcessError| ToolError::new(Stage::Invoke, error.to_string());
+    match &error {
+        ProcessError::Failed { kind, message, .. } => {
+            ToolError::new(Stage::Tool, format!("{kind}: {message}"))
+        }
+        ProcessError::BackingOff { wait, .. } => {
+            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            ToolError { retry_after_ms: Some(wait.saturating_add(1)), ..invoke(&error).passing() }
+        }
+        ProcessError::Ended { .. } => {
+            // A process is started again only after this pause.
+            let wait = u64::try_from(processes.limits().backoff.as_millis()).unwrap_or(u64::MAX);
+            ToolError { retry_after_ms: Some(wait.saturating_add(1)), ..invoke(&error).passing() }
+        }
+        ProcessError::Start { .. }
+        | ProcessError::Busy { .. }
+        | ProcessError::NotTaken { .. }
+        | ProcessError::TimedOut { .. } => invoke(&error).passing(),
+        ProcessError::TooMuch { .. } | ProcessError::TooManyQuestions { .. } => invoke(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(kind: Kind, form: package::Form) -> package::Parameter {
+        package::Parameter {
+            name: "p".into(),
+            label: String::new(),
+            kind,
+            form,
+            required: true,
+            default: None,
+            min: None,
+            max: None,
+            options: vec!["a".into()],
+            multiple: false,
+            help: "of use".into(),
+        }
+    }
+
+    #[test]
+    fn parameters_are_declared_as_nodes_and_models_know_them() {
+        for (kind, ty) in [
+            (Kind::Text, ParameterType::String),
+            (Kind::Secret, ParameterType::SecretInput),
+            (Kind::Number, ParameterType::Number),
+            (Kind::Select, ParameterType::Select),
+            (Kind::File, ParameterType::File),
+            (Kind::Files, ParameterType::Files),
+            (Kind::Model, ParameterType::ModelSelector),
+            (Kind::Array, ParameterType::Array),
+            (Kind::Tools, ParameterType::Any),
+        ] {
+            assert_eq!(parameter(&given(kind, package::Form::Llm)).ty, ty, "{kind:?}");
+        }
+        let one = parameter(&given(Kind::Text, package::Form::Form));
+        assert_eq!((one.form, one.required, one.description.as_str()), (Form::Form, true, "of use"));
+        let several = package::Parameter { multiple: true, ..given(Kind::Select, package::Form::Form) };
+        assert_eq!(parameter(&several).ty, ParameterType::Any, "its plugin takes a list");
+    }
+
+    #[test]
+    fn messages_of_a_plugin_are_those_of_a_tool() {
+        let meta = json!({"mime_type": "image/png", "filename": "a.png"});
+        for (said, expected) in [
+            (Said::Text("a".into()), Message::Text("a".into())),
+            (Said::Json(json!([1])), Message::Json(json!([1]))),
+            (Said::Link("l".into()), Message::Link { text: "l".into(), file: None }),
+            (
+                Said::Blob { bytes: vec![1], meta },
+                Message::Blob {
+                    bytes: vec![1],
+                    tool_file_id: None,
+                    mime_type: Some("image/png".into()),
+                    filename: Some("a.png".into()),
+                },
+            ),
+            (
+                Said::Variable { name: "v".into(), value: json!("x"), is_piece: true },
+                Message::Variable { name: "v".into(), value: json!("x"), stream: true },
+            ),
+            (Said::Log(json!({})), Message::Ignored),
+        ] {
+            assert_eq!(message(said), Ok(expected));
+        }
+        assert!(message(Said::Json(json!(1))).unwrap_err().contains("must be an object or a list"));
+    }
+}
