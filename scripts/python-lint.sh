@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks the Python of the package, its tests and the examples: form (ruff) and types (mypy, and basedpyright, which is
-# pyright with a Node of its own from a package). Of the fuzz test of the HTTP interface it checks the form. `python-lint.sh fix` formats, and mends what ruff can mend.
+# pyright with a Node of its own from a package); of the fuzz test of the HTTP interface the form. `python-lint.sh fix`
+# formats, and mends what ruff can mend.
 set -eu
 
 cd "$(dirname "$0")/.."
