@@ -69,10 +69,7 @@ pub(super) async fn retrieve(
 }
 
 /// The workflow that searches the dataset with the settings of the request, or else with its own.
-fn workflow(
-    dataset: &DatasetRecord,
-    given: Option<&JsonMap>,
-) -> Result<Json, ApiError> {
+fn workflow(dataset: &DatasetRecord, given: Option<&JsonMap>) -> Result<Json, ApiError> {
     let search = given.map_or_else(|| Ok(dataset.retrieval.clone()), retrieval::read)?;
     let conditions = given.and_then(conditions);
     let node = |id: &str, mut data: Json| {
