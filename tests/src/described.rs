@@ -24,8 +24,11 @@ pub struct Operation {
     described: Json,
 }
 
-/// The validators by their schema. Few schemas are used by many answers.
-static VALIDATORS: LazyLock<Mutex<HashMap<(String, Fields), Arc<Validator>>>> = LazyLock::new(Mutex::default);
+/// Validators by their schema.
+type Validators = HashMap<(String, Fields), Arc<Validator>>;
+
+/// Few schemas are used by many answers.
+static VALIDATORS: LazyLock<Mutex<Validators>> = LazyLock::new(Mutex::default);
 
 /// All operations, those with the fewest placeholders first.
 static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
