@@ -1,11 +1,12 @@
 #!/bin/sh
 # Checks the Python of the package, its tests and the examples: form (ruff) and types (mypy, and basedpyright, which is
-# pyright with a Node of its own from a package). `python-lint.sh fix` formats, and mends what ruff can mend.
+# pyright with a Node of its own from a package); of the fuzz test of the HTTP interface the form. `python-lint.sh fix`
+# formats, and mends what ruff can mend.
 set -eu
 
 cd "$(dirname "$0")/.."
 python=$(sh scripts/python-env.sh)
-places='python examples/python bench/peers/embedded.py bench/peers/on_embedded.py'
+places='python examples/python tests/tests/openapi/python bench/peers/embedded.py bench/peers/on_embedded.py'
 config=python/pyproject.toml
 
 # The list of places is split at spaces on purpose.

@@ -94,12 +94,18 @@ impl Client {
         let (http, request) = request.timeout(LONG).build_split();
         let request = request.expect("the request can be sent");
         let (method, path) = (request.method().clone(), request.url().path().to_owned());
+        let is_json = kind(request.headers()).starts_with("application/json");
+        let sent =
+            request.body().and_then(reqwest::Body::as_bytes).filter(|_| is_json).unwrap_or_default().to_vec();
         let response = http.execute(request).await.expect("the scheduler answers");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.expect("the answer is complete");
         // A compressed body is not read here.
         if self.is_described && !headers.contains_key("content-encoding") {
             described::check(method.as_str(), &path, status, kind(&headers), &text);
+        }
+        if self.is_described && (200..300).contains(&status) && !sent.is_empty() {
+            described::check_accepted(method.as_str(), &path, &sent);
         }
         HttpResponse { status, headers, body: serde_json::from_str(&text).unwrap_or_default(), text }
     }

@@ -1,5 +1,6 @@
-//! Compares answers with the description of the HTTP interface, as the scheduler serves it: status, content type, body, and
-//! the events of streams. A field that the description does not have fails the test, so the description stays whole.
+//! Compares answers with the description of the HTTP interface, as the scheduler serves it: status, content type, JSON body,
+//! and the events of streams; and the JSON bodies that `/api/v1` has accepted. A field of an answer that the description does
+//! not have fails the test, so the description stays whole. Headers, and bodies of other types, are not compared.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -23,8 +24,11 @@ pub struct Operation {
     described: Json,
 }
 
-/// The validators by their schema. Few schemas are used by many answers.
-static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
+/// Validators by their schema.
+type Validators = HashMap<(String, Fields), Arc<Validator>>;
+
+/// Few schemas are used by many answers.
+static VALIDATORS: LazyLock<Mutex<Validators>> = LazyLock::new(Mutex::default);
 
 /// All operations, those with the fewest placeholders first.
 static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
@@ -67,6 +71,37 @@ pub fn check(method: &str, path: &str, status: u16, content_type: &str, body: &s
     }
 }
 
+/// Fails when a JSON body that `/api/v1` has accepted is not as described. `/v1` takes more than it describes, as Dify does: other
+/// fields, numbers as texts, texts as Booleans.
+///
+/// # Panics
+/// When the body does not fit.
+pub fn check_accepted(method: &str, path: &str, sent: &[u8]) {
+    let operation = operation(method, path).filter(|_| path.starts_with("/api/v1/"));
+    let content = operation.map(|one| &one.described["requestBody"]["content"]["application/json"]);
+    let Some(schema) = content.and_then(|content| content.get("schema")) else { return };
+    let Ok(value) = serde_json::from_slice::<Json>(sent) else { return };
+    if let Some(problem) = misfit(schema, &value, Fields::OfTheSchema)
+        // For optional fields null is as absent.
+        && misfit(schema, &without_nulls(&value), Fields::OfTheSchema).is_some()
+    {
+        complain(&format!(
+            "{method} {path} accepts a body that scheduler/src/api/openapi does not allow: {problem}\n{value}"
+        ));
+    }
+}
+
+fn without_nulls(value: &Json) -> Json {
+    match value {
+        Json::Object(map) => {
+            let kept = map.iter().filter(|(_, value)| !value.is_null());
+            kept.map(|(name, value)| (name.clone(), without_nulls(value))).collect()
+        }
+        Json::Array(items) => items.iter().map(without_nulls).collect(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => value.clone(),
+    }
+}
+
 /// Fails, or adds the complaint to a file that the environment names: so one run of all tests shows every one.
 fn complain(what: &str) {
     let Some(file) = std::env::var_os(COMPLAINTS) else { panic!("{what}") };
@@ -105,12 +140,14 @@ impl Operation {
         let Some(described) = content.get(essence).or_else(|| content.get("*/*")) else {
             return Some(format!("the content type {essence:?} is not described"));
         };
-        if essence != "application/json" {
-            return None;
-        }
-        match serde_json::from_str(body) {
-            Ok(value) => misfit(&described["schema"], &value),
-            Err(error) => Some(format!("the body is not JSON: {error}")),
+        match essence {
+            "application/json" => misfit_of_text(&described["schema"], body, "the body"),
+            STREAM => {
+                let event = event_of(described)?;
+                let data = body.lines().filter_map(|line| line.strip_prefix("data:"));
+                data.map(str::trim).find_map(|data| misfit_of_text(event, data, data))
+            }
+            _ => None,
         }
     }
 
@@ -119,28 +156,43 @@ impl Operation {
     /// # Panics
     /// When the data of the event do not fit.
     pub fn check_event(&self, data: &str) {
-        let schema = self.answer(200).and_then(|answer| {
-            let stream = answer.get("content")?.get(STREAM)?;
-            stream.pointer("/schema/properties/data/contentSchema")
-        });
-        let schema = schema.unwrap_or_else(|| panic!("{} has no stream", self.described["operationId"]));
-        let problem = match serde_json::from_str(data) {
-            Ok(value) => misfit(schema, &value),
-            Err(error) => Some(format!("it is not JSON: {error}")),
-        };
+        let stream = self.answer(200).and_then(|answer| answer.get("content")?.get(STREAM));
         let name = &self.described["operationId"];
-        if let Some(problem) = problem {
+        let schema = stream.and_then(event_of).unwrap_or_else(|| panic!("{name} has no stream"));
+        if let Some(problem) = misfit_of_text(schema, data, "it") {
             complain(&format!("an event of {name} is not as described: {problem}\n{data}"));
         }
     }
 }
 
+/// The schema of the events of a stream.
+fn event_of(stream: &Json) -> Option<&Json> {
+    stream.pointer("/schema/properties/data/contentSchema")
+}
+
+/// The reason why the text `what` does not fit a schema; `None` when it fits.
+fn misfit_of_text(schema: &Json, text: &str, what: &str) -> Option<String> {
+    match serde_json::from_str(text) {
+        Ok(value) => misfit(schema, &value, Fields::OnlyDescribed),
+        Err(error) => Some(format!("{what} is not JSON: {error}")),
+    }
+}
+
+/// Which fields an object may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Fields {
+    /// Only those that are described.
+    OnlyDescribed,
+    /// Those that its schema allows: all, unless it says otherwise.
+    OfTheSchema,
+}
+
 /// The reason why a value does not fit a schema; `None` when it fits.
-fn misfit(schema: &Json, value: &Json) -> Option<String> {
-    let key = schema.to_string();
+fn misfit(schema: &Json, value: &Json, fields: Fields) -> Option<String> {
+    let key = (schema.to_string(), fields);
     let known = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
     let validator = known.unwrap_or_else(|| {
-        let made = Arc::new(compiled(schema));
+        let made = Arc::new(compiled(schema, fields));
         VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner).insert(key, made.clone());
         made
     });
@@ -150,12 +202,14 @@ fn misfit(schema: &Json, value: &Json) -> Option<String> {
     (!shown.is_empty()).then(|| shown.join("; "))
 }
 
-/// A schema with the parts that it refers to. Objects have no fields besides those that are described.
-fn compiled(schema: &Json) -> Validator {
+/// A schema with the parts that it refers to.
+fn compiled(schema: &Json, fields: Fields) -> Validator {
     let mut parts = Map::new();
     collect(schema, &mut parts);
     let mut whole = json!({"allOf": [schema], "components": {"schemas": parts}});
-    close(&mut whole);
+    if fields == Fields::OnlyDescribed {
+        close(&mut whole);
+    }
     jsonschema::draft202012::new(&whole).unwrap_or_else(|error| panic!("{schema} is not a schema: {error}"))
 }
 
@@ -218,6 +272,34 @@ mod tests {
     }
 
     #[test]
+    fn every_event_of_a_stream_must_be_described() {
+        let stream = operation("POST", "/v1/workflows/run").unwrap();
+        let well = "event: ping\n\ndata: {\"event\": \"error\", \"code\": \"c\", \"message\": \"m\", \"status\": 400, \"task_id\": \"t\"}\n\n";
+        let problem = |body: &str| stream.problem(200, "text/event-stream; charset=utf-8", body);
+        assert_eq!(problem(well), None);
+        for wrong in ["data: {\"event\": \"nothing\"}\n\n", "data: {\n\n"] {
+            assert!(problem(&format!("{well}{wrong}")).is_some(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_was_accepted_must_be_described() {
+        let schema = json!({"$ref": "#/components/schemas/SubmitRequest"});
+        for (body, fits) in [
+            (json!({"app": "a", "tenant_id": "t", "max_execution_time": 5}), true),
+            (json!({"app": "a", "config": {"user_id": "u", "call_depth": 1}}), true),
+            (json!({"app": "a", "options": {"interactive": false, "max_steps": 5}}), true),
+            (json!({"app": "a", "tenant": "t"}), false),
+            (json!({"app": "a", "config": {"tenant": "t"}}), false),
+            (json!({"app": "a", "max_steps": "five"}), false),
+        ] {
+            assert_eq!(misfit(&schema, &body, Fields::OfTheSchema).is_none(), fits, "{body}");
+        }
+        check_accepted("POST", "/api/v1/runs", br#"{"app": "a", "user": null}"#);
+        check_accepted("POST", "/v1/chat-messages", br#"{"query": "q", "user": 42}"#);
+    }
+
+    #[test]
     fn a_fixed_path_wins_over_a_placeholder() {
         let found = |path: &str| operation("GET", path).unwrap().described["operationId"].clone();
         assert_eq!(found("/v1/datasets/tags"), "list_tags");
@@ -228,7 +310,7 @@ mod tests {
     #[test]
     fn every_schema_of_the_description_can_be_compiled() {
         for schema in openapi::whole()["components"]["schemas"].as_object().unwrap().values() {
-            compiled(schema);
+            compiled(schema, Fields::OnlyDescribed);
         }
     }
 }

@@ -67,6 +67,7 @@ impl Outer {
         let size = response.body().size_hint().exact();
         self.gzip_bytes_min > 0
             && kind.starts_with(JSON)
+            && !response.headers().contains_key(header::CONTENT_ENCODING)
             && size.is_some_and(|size| size >= self.gzip_bytes_min)
     }
 }

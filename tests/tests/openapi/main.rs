@@ -2,7 +2,7 @@
 //! that the document does not have: a 500, another status, another content type, another body. `python/fuzz.py` makes one of
 //! everything first, so that requests name things that exist, runs schemathesis, and fails when too few requests went through.
 //!
-//! `FUZZ_SECONDS=n` (300), `FUZZ_SEED=n` (1), `FUZZ_ONLY='/v1/datasets'` (a regular expression of paths).
+//! `FUZZ_SECONDS=n` (300), `FUZZ_SEED=n` (the clock; it is printed), `FUZZ_ONLY='/v1/datasets'` (a regular expression of paths).
 #![allow(clippy::print_stdout, reason = "the verdict is what this program is for")]
 
 use std::process::{Command, ExitCode};

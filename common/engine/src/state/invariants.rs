@@ -1,5 +1,5 @@
 //! Invariants of the state of a run, each with an id. They are checked by assertions in debug builds, by property tests
-//! and by the simulator.
+//! and by the simulator; in every build the import of a snapshot refuses a state that breaks one, because a client sends it.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,12 @@ pub const INVARIANTS: &[Invariant] = &[
 
 /// Returns the ids of the invariants that do not hold.
 pub fn broken(run: &RunState) -> Vec<&'static str> {
-    INVARIANTS.iter().filter(|i| !(i.holds)(run)).map(|i| i.id).collect()
+    contradictions(run).map(|invariant| invariant.id).collect()
+}
+
+/// Returns the invariants that do not hold.
+pub fn contradictions(run: &RunState) -> impl Iterator<Item = &'static Invariant> {
+    INVARIANTS.iter().filter(|invariant| !(invariant.holds)(run))
 }
 
 fn jobs_are_known(run: &RunState) -> bool {

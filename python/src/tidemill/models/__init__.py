@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 74f7340031507ed740deaecb4a52b207de0db0a8b5df8f421017eb210cba0c01
-Rest: fa105e6da0e8618cbf8e938136f680e24ad81042c16fcfcc2ab498effcb49763
+Document: a53db7828f2c252f3666733902e2cd5f849b28d911b511b3cfa36b244c46ee1d
+Rest: 77364b9d46b0b492d4e2169e52151b4edbc17f24087341da71c86b7b3b680bff
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AdminKey(TypedDict):
     """Unix seconds."""
 
 
-class AdminKeyRequest(TypedDict):
+class AdminKeyRequest(TypedDict, closed=True):
     """An admin key to make."""
 
     label: str
@@ -57,7 +57,7 @@ class AdminKeys(TypedDict):
     data: list[AdminKey]
 
 
-class AnswerRequest(TypedDict):
+class AnswerRequest(TypedDict, closed=True):
     """An answer: `action` with `inputs`, or `input`, or `cancel`."""
 
     action: NotRequired[str]
@@ -70,7 +70,7 @@ class AnswerRequest(TypedDict):
     """What must have happened before the answer; `scheduler.durability` by default."""
 
 
-class AppKeyRequest(TypedDict):
+class AppKeyRequest(TypedDict, closed=True):
     """What a new key of an app may do."""
 
     label: NotRequired[str]
@@ -117,7 +117,7 @@ class AuditEntry(TypedDict):
     """The HTTP status of the answer."""
 
 
-class Breakpoint(TypedDict):
+class Breakpoint(TypedDict, closed=True):
     """A command that waits for a node."""
 
     after: str
@@ -163,7 +163,7 @@ class Caller(TypedDict):
     frame: str
 
 
-class CommandRequest(TypedDict):
+class CommandRequest(TypedDict, closed=True):
     """A command to a run."""
 
     command: Literal["stop", "abort", "pause", "resume", "update_variables"]
@@ -207,7 +207,7 @@ class CreatedKey(TypedDict):
     """What a key of an app may do; null for a key of datasets."""
 
 
-class DeadFilter(TypedDict):
+class DeadFilter(TypedDict, closed=True):
     """Conditions that dead letters must meet; `{}` means all."""
 
     what: NotRequired[Literal["job", "fact"]]
@@ -278,7 +278,7 @@ class EmbeddingModel(TypedDict):
 
 
 class Entry(TypedDict):
-    """A stored provider, profile, library node, Call, service, data source, or the credentials of a plugin. It has the fields of its kind, too; secrets are `***`."""
+    """A stored provider, profile, library node, Call, service or data source. It has the fields of its kind, too; secrets are `***`."""
 
     id: str
     version: NotRequired[int]
@@ -347,6 +347,22 @@ class History(TypedDict):
     next: int | None
 
 
+class HostConfig(TypedDict, closed=True):
+    """What a host says in an object of its own; the fields of the same name in the request win."""
+
+    tenant_id: NotRequired[str]
+    app_id: NotRequired[str]
+    workflow_id: NotRequired[str]
+    user_id: NotRequired[str]
+    user_from: NotRequired[str]
+    invoke_from: NotRequired[str]
+    max_steps: NotRequired[int]
+    max_execution_steps: NotRequired[int]
+    max_execution_time: NotRequired[int]
+    max_execution_time_s: NotRequired[int]
+    call_depth: NotRequired[int]
+
+
 class Indexed(TypedDict):
     """The run that indexes a document."""
 
@@ -367,7 +383,7 @@ class Indexing(TypedDict):
     """Unix seconds."""
 
 
-class KeyRequest(TypedDict):
+class KeyRequest(TypedDict, closed=True):
     """Asks for a key that belongs to no app."""
 
     scope: Literal["datasets"]
@@ -502,16 +518,6 @@ class Pauses(TypedDict):
     data: list[Pause]
 
 
-class PluginOnWorker(TypedDict):
-    """The state of a plugin on a living worker."""
-
-    worker: str
-    state: Literal["ready", "failed", "disabled", "preparing"] | None
-    """`disabled`: the worker runs no plugins. null: the worker has not seen it yet."""
-    note: str
-    """What is done now, or the reason of a failure."""
-
-
 class PublishRequest(TypedDict):
     """A workflow, and the id of the app that gets it as a new version."""
 
@@ -597,7 +603,7 @@ class Retrieval(TypedDict):
     vector_weight: NotRequired[float]
 
 
-class RetryRequest(TypedDict):
+class RetryRequest(TypedDict, closed=True):
     """Which dead letters to retry."""
 
     filter: DeadFilter
@@ -606,21 +612,40 @@ class RetryRequest(TypedDict):
     limit: NotRequired[int]
 
 
-class RollbackRequest(TypedDict):
+class RollbackRequest(TypedDict, closed=True):
     """The version that becomes current again."""
 
     version: str
     """SHA-256 of the workflow."""
 
 
-class Rotation(TypedDict):
+class Rotation(TypedDict, closed=True):
     """How a key is replaced."""
 
     overlap_seconds: NotRequired[int]
     """How long the old key stays valid; 86400 by default, 0 revokes it."""
 
 
-class RunOptions(TypedDict):
+class OnError(TypedDict, closed=True):
+    """What happens at a failure."""
+
+    use_llm: NotRequired[bool]
+
+
+class StepExecutor(TypedDict, closed=True):
+    """What a step asks a model besides its own work."""
+
+    summary_before: NotRequired[bool]
+    facts_after: NotRequired[bool]
+
+
+class ToolApproval(TypedDict):
+    """Tools that need no approval."""
+
+    auto_approved_tools: NotRequired[list[str]]
+
+
+class RunOptions(TypedDict, closed=True):
     """Limits and switches of a run. They win over those of the workflow and of the settings."""
 
     max_steps: NotRequired[int]
@@ -636,8 +661,12 @@ class RunOptions(TypedDict):
     history_record_bytes_max: NotRequired[int]
     messages_tokens_limit: NotRequired[int]
     messages_tokens_warning: NotRequired[int]
-    max_execution_time_s: NotRequired[float]
-    human_input_timeout_s: NotRequired[float]
+    max_execution_time_s: NotRequired[int]
+    max_execution_steps: NotRequired[int]
+    """As `max_steps`."""
+    max_execution_time: NotRequired[int]
+    """As `max_execution_time_s`."""
+    human_input_timeout_s: NotRequired[int]
     budget_price: NotRequired[str]
     template_undefined: NotRequired[Literal["empty", "strict"]]
     iteration_conversation_writes: NotRequired[Literal["parent", "local"]]
@@ -650,6 +679,14 @@ class RunOptions(TypedDict):
     retries_count_as_exceptions: NotRequired[bool]
     loop_conditions_break: NotRequired[bool]
     limits_stop_runs: NotRequired[bool]
+    interactive: NotRequired[bool]
+    on_error: NotRequired[OnError]
+    """What happens at a failure."""
+    step_executor: NotRequired[StepExecutor]
+    """What a step asks a model besides its own work."""
+    tool_approval: NotRequired[ToolApproval]
+    """Tools that need no approval."""
+    language: NotRequired[Literal["zh", "en"]]
     messages: NotRequired[Any]
     """Initial lists of messages."""
 
@@ -704,7 +741,7 @@ class Spending(TypedDict):
     """By currency."""
 
 
-class Split(TypedDict):
+class Split(TypedDict, closed=True):
     """How a text is split into segments."""
 
     size: NotRequired[int]
@@ -812,6 +849,39 @@ class Warning(TypedDict):
     hint: NotRequired[str | None]
 
 
+class Webhook(TypedDict):
+    """The server that is notified about the runs of an app."""
+
+    app: str
+    url: str
+    events: list[Literal["ended", "failed", "paused"]]
+    include: list[Literal["outputs"]]
+    created_at: float
+    """Unix seconds."""
+    updated_at: float
+    """Unix seconds."""
+    secret: NotRequired[str]
+    """Only in the answer that makes it."""
+
+
+class WebhookRequest(TypedDict, closed=True):
+    """A webhook to set."""
+
+    url: str
+    events: NotRequired[list[Literal["ended", "failed", "paused"]]]
+    include: NotRequired[list[Literal["outputs"]]]
+    secret: NotRequired[str]
+    """`whsec_` and 24 to 64 bytes in base64, or `new`."""
+
+
+class WebhookTest(TypedDict):
+    """The result of a test."""
+
+    delivered: bool
+    status: int | None
+    error: str | None
+
+
 class Worker(TypedDict):
     """A living worker. One of an older version has only the required fields."""
 
@@ -832,8 +902,6 @@ class Worker(TypedDict):
     profiles: NotRequired[list[dict[str, Any]]]
     default_profile: NotRequired[str | None]
     tools: NotRequired[list[str]]
-    plugins: NotRequired[list[dict[str, Any]]]
-    """The state of each installed plugin: `id`, `sha256`, `state`, `note`."""
     calls: NotRequired[list[dict[str, Any]]]
     variables: NotRequired[list[str]]
     code: NotRequired[list[str]]
@@ -849,39 +917,6 @@ class Workers(TypedDict):
     """All of `Worker`."""
 
     data: list[Worker]
-
-
-class Webhook(TypedDict):
-    """The server that is notified about the runs of an app."""
-
-    app: str
-    url: str
-    events: list[Literal["ended", "failed", "paused"]]
-    include: list[Literal["outputs"]]
-    created_at: float
-    """Unix seconds."""
-    updated_at: float
-    """Unix seconds."""
-    secret: NotRequired[str]
-    """Only in the answer that makes it."""
-
-
-class WebhookRequest(TypedDict):
-    """A webhook to set."""
-
-    url: str
-    events: NotRequired[list[Literal["ended", "failed", "paused"]]]
-    include: NotRequired[list[Literal["outputs"]]]
-    secret: NotRequired[str]
-    """`whsec_` and 24 to 64 bytes in base64, or `new`."""
-
-
-class WebhookTest(TypedDict):
-    """The result of a test."""
-
-    delivered: bool
-    status: int | None
-    error: str | None
 
 
 class App(TypedDict):
@@ -930,7 +965,7 @@ class Dataset(TypedDict):
     """Unix seconds."""
 
 
-class DatasetRequest(TypedDict):
+class DatasetRequest(TypedDict, closed=True):
     """A dataset to create; `id` or `name` is required."""
 
     id: NotRequired[str]
@@ -1017,7 +1052,7 @@ class DocumentDetail(TypedDict):
     indexing: NotRequired[Indexing]
 
 
-class DocumentRequest(TypedDict):
+class DocumentRequest(TypedDict, closed=True):
     """A document: `text` or `segments`."""
 
     name: str
@@ -1103,40 +1138,6 @@ class Keys(TypedDict):
     """All of `Key`."""
 
     data: list[Key]
-
-
-class Plugin(TypedDict):
-    """A plugin in one version, installed for all workers."""
-
-    id: str
-    """`author/name:version`."""
-    author: str
-    name: str
-    version: str
-    sha256: str
-    """Of its files."""
-    bytes: int
-    """The size of its package."""
-    in_files: NotRequired[bool]
-    """The storage of files has its package, not Redis."""
-    signature: str
-    permissions: list[str]
-    """What it asks to be allowed, in words."""
-    providers: list[dict[str, Any]]
-    """Its providers of tools: `name`, `tools`, and `credentials`, the fields of their form."""
-    others: list[str]
-    """What it offers besides tools, which does not run here."""
-    created_at: float
-    """Unix seconds."""
-    updated_at: float
-    """Unix seconds."""
-    workers: list[PluginOnWorker]
-
-
-class Plugins(TypedDict):
-    """All of `Plugin`."""
-
-    data: list[Plugin]
 
 
 class PublishedApp(TypedDict):
@@ -1245,7 +1246,7 @@ class Runs(TypedDict):
     """With `total=true`, if no index knows the number: so many exist at least."""
 
 
-class SubmitRequest(TypedDict):
+class SubmitRequest(TypedDict, closed=True):
     """A run to begin. `app` or `workflow` is required."""
 
     app: NotRequired[str]
@@ -1267,7 +1268,21 @@ class SubmitRequest(TypedDict):
     commands: NotRequired[list[Breakpoint]]
     call_depth: NotRequired[int]
     user: NotRequired[str]
-    config: NotRequired[dict[str, Any]]
+    tenant_id: NotRequired[str]
+    """Of the host, as the next five: a system variable of the run, and a field by which it is found."""
+    app_id: NotRequired[str]
+    workflow_id: NotRequired[str]
+    user_id: NotRequired[str]
+    """The user, unless `user` names another."""
+    user_from: NotRequired[str]
+    invoke_from: NotRequired[str]
+    max_steps: NotRequired[int]
+    """The option of this name, as the next three: `options` wins."""
+    max_execution_steps: NotRequired[int]
+    max_execution_time: NotRequired[int]
+    """Seconds."""
+    max_execution_time_s: NotRequired[int]
+    config: NotRequired[HostConfig]
     options: NotRequired[RunOptions]
 
 

@@ -60,8 +60,8 @@ pub(super) fn whole() -> Json {
     let mut all = part_of_outside();
     for (prefix, part) in [("/api/v1", part_of_native()), ("/v1", part_of_service())] {
         all.tags.extend(part.tags);
-        all.paths.extend(part.paths.into_iter().map(|(path, item)| (format!("{prefix}{path}"), item)));
-        all.schemas.extend(part.schemas);
+        join(&mut all.paths, part.paths.into_iter().map(|(path, item)| (format!("{prefix}{path}"), item)));
+        join(&mut all.schemas, part.schemas);
     }
     document(
         "Tidemill",
@@ -77,9 +77,11 @@ fn document(title: &str, description: &str, server: &str, part: Part, surfaces: 
     let Part { tags, paths, schemas } = part;
     let (mut keys, mut responses) = (Map::new(), Map::new());
     for surface in surfaces {
-        keys.extend(surface.keys());
-        responses.extend(surface.responses());
+        join(&mut keys, surface.keys());
+        join(&mut responses, surface.responses());
     }
+    let text = Json::Object(paths.clone()).to_string();
+    responses.retain(|name, _| text.contains(&format!("\"#/components/responses/{name}\"")));
     json!({
         "openapi": "3.1.0",
         "info": {"title": title, "version": "1", "description": description},
@@ -100,7 +102,8 @@ fn part_of_native() -> Part {
         if !part.tags.iter().any(|known| known["name"] == tag.as_str()) {
             part.tags.push(json!({"name": tag}));
         }
-        part.paths.insert(path.clone(), completed(Surface::Native, &path, &tag, &methods));
+        let methods = completed(Surface::Native, &path, &tag, &methods);
+        join(&mut part.paths, [(path, methods)]);
     }
     part
 }
@@ -114,11 +117,12 @@ fn part_of_service() -> Part {
             part.tags.push(json!({"name": tag, "description": read["description"]}));
         }
         for (path, methods) in paths {
-            part.paths.insert(path.clone(), completed(Surface::Service, &path, tag, &methods));
+            let methods = completed(Surface::Service, &path, tag, &methods);
+            join(&mut part.paths, [(path, methods)]);
         }
-        part.schemas.extend(object(&read["schemas"]));
+        join(&mut part.schemas, object(&read["schemas"]));
     }
-    part.schemas.insert("ServiceError".into(), complete::service_error());
+    join(&mut part.schemas, [("ServiceError".to_owned(), complete::service_error())]);
     part
 }
 
@@ -133,6 +137,15 @@ fn part_of_outside() -> Part {
         tags: vec![json!({"name": TAG, "description": read["description"]})],
         paths: paths.collect(),
         schemas: object(&read["schemas"]),
+    }
+}
+
+/// Adds entries, none of which may be there.
+fn join(all: &mut Map<String, Json>, more: impl IntoIterator<Item = (String, Json)>) {
+    for (name, value) in more {
+        let before = all.insert(name, value);
+        // A test assembles the same files.
+        assert!(before.is_none(), "two descriptions have the same name; one is {before:?}");
     }
 }
 

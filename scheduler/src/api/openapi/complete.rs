@@ -22,7 +22,7 @@ const ERRORS: [(u16, &str, &str); 15] = [
     (412, "Refused", "The form is answered already, or its time is over."),
     (413, "TooLarge", "The body, or a value in it, is larger than its limit."),
     (415, "WrongType", "Files of this type are not taken."),
-    (422, "Unusable", "The workflow cannot run; `diagnostics` lists the reasons."),
+    (422, "Unusable", "The workflow cannot run."),
     (
         429,
         "TooManyRequests",
@@ -80,9 +80,11 @@ impl Surface {
                 "description": when,
                 "content": {"application/json": {"schema": schema}},
             });
-            let header =
-                |description: &str| json!({"description": description, "schema": {"type": "string"}});
             match status {
+                // `/v1` keeps what only an operator may read to itself.
+                422 if self != Self::Service => {
+                    answer["description"] = format!("{when} `diagnostics` lists the reasons.").into();
+                }
                 401 => answer["headers"] = json!({"WWW-Authenticate": header("`Bearer realm=\"api\"`")}),
                 429 | 503 => answer["headers"] = json!({"Retry-After": header("Seconds.")}),
                 _ => {}
@@ -91,6 +93,10 @@ impl Surface {
         };
         ERRORS.into_iter().map(answer).collect()
     }
+}
+
+fn header(description: &str) -> Json {
+    json!({"description": description, "schema": {"type": "string"}})
 }
 
 /// The body of every error of `/v1`.
@@ -134,13 +140,18 @@ pub(super) fn operation(surface: Surface, path: &str, method: &str, tag: &str, d
             );
         }
     }
-    let errors = errors(surface, path, method, is_public, described);
+    let errors = errors(path, is_public, described);
     if let Some(whole) = whole.as_object_mut() {
         whole.shift_remove("x-errors");
     }
     if let Some(responses) = whole["responses"].as_object_mut() {
         responses.shift_remove("default");
         responses.values_mut().for_each(with_frames);
+        if responses.contains_key("304") {
+            for status in ["200", "304"] {
+                responses[status]["headers"] = json!({"ETag": header("What `If-None-Match` names.")});
+            }
+        }
         for (status, name, _) in ERRORS {
             if errors.contains(&u64::from(status)) && !responses.contains_key(&status.to_string()) {
                 let answer = json!({"$ref": format!("#/components/responses/{}{name}", surface.prefix())});
@@ -166,25 +177,20 @@ fn with_frames(answer: &mut Json) {
     });
 }
 
-/// The statuses of the errors that an operation may answer with.
-fn errors(surface: Surface, path: &str, method: &str, is_public: bool, described: &Json) -> BTreeSet<u64> {
+/// The statuses of the errors that an operation may answer with: those that come before its handler (keys, roles, limits, names of
+/// parameters, modes of apps, the store), those of reading its path and its body, and `x-errors`, those of its handler.
+fn errors(path: &str, is_public: bool, described: &Json) -> BTreeSet<u64> {
     let own = described["x-errors"].as_array().into_iter().flatten().filter_map(Json::as_u64);
     let mut all: BTreeSet<u64> = own.collect();
     if is_public {
         return all;
     }
-    let has_body = described.get("requestBody").is_some() || method == "post";
     all.extend([400, 401, 403, 429, 503]);
-    if path.contains('{') || described.get("parameters").is_some() || has_body {
+    if path.contains('{') {
         all.insert(404);
     }
-    if has_body || matches!(method, "put" | "patch" | "delete") {
+    if described.get("requestBody").is_some() {
         all.extend([408, 413]);
-    }
-    match surface {
-        Surface::Native if method != "get" => all.extend([409, 422]),
-        Surface::Service if !is_of_datasets(path) => all.extend([422]),
-        Surface::Native | Surface::Service | Surface::Outside => {}
     }
     all
 }

@@ -1,9 +1,12 @@
 //! The documents, the router and the files in docs/openapi say the same.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::PathBuf;
 
 use axum::http::StatusCode;
+use flate2::read::GzDecoder;
+use http_body_util::BodyExt;
 use serde_json::Value as Json;
 
 use super::{native, service, whole};
@@ -118,6 +121,12 @@ fn every_reference_has_its_part_and_every_part_is_used() {
         for name in document["components"]["schemas"].as_object().unwrap().keys() {
             assert!(used.contains(&format!("#/components/schemas/{name}")), "nothing uses the schema {name}");
         }
+        for name in document["components"]["responses"].as_object().unwrap().keys() {
+            assert!(
+                used.contains(&format!("#/components/responses/{name}")),
+                "nothing uses the answer {name}"
+            );
+        }
     }
 }
 
@@ -156,6 +165,26 @@ fn every_operation_has_an_id_of_its_own_a_summary_and_a_kind_of_key() {
 }
 
 #[test]
+fn an_operation_with_a_tag_of_its_answer_says_so() {
+    for (path, method) in documented() {
+        let operation = &whole()["paths"][&path][&method];
+        let has_tag = operation["responses"]["304"].is_object();
+        let asks = |one: &Json| one["name"] == "If-None-Match";
+        assert_eq!(
+            operation["parameters"].as_array().is_some_and(|all| all.iter().any(asks)),
+            has_tag,
+            "{path}"
+        );
+        assert_eq!(operation["responses"]["200"]["headers"]["ETag"].is_object(), has_tag, "{path}");
+    }
+}
+
+#[test]
+fn errors_of_v1_have_no_diagnostics() {
+    assert!(!service()["components"]["responses"].to_string().contains("diagnostics"));
+}
+
+#[test]
 fn tags_have_different_names() {
     let tags = whole()["tags"].as_array().unwrap();
     let names: BTreeSet<&str> = tags.iter().map(|tag| tag["name"].as_str().unwrap()).collect();
@@ -175,6 +204,31 @@ async fn the_documents_are_served_without_a_key_and_not_again_to_a_client_that_h
         again.headers_mut().insert("if-none-match", answer.headers["etag"].clone());
         let again = server.ask(again).await;
         assert_eq!((again.status, again.text.as_str()), (StatusCode::NOT_MODIFIED, ""), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_document_is_compressed_for_a_client_that_accepts_it() {
+    let server = Server::start();
+    for (accepts, is_packed) in [
+        ("gzip, deflate", true),
+        ("br;q=1, GZIP;q=0.5", true),
+        ("gzip;q=0, identity", false),
+        ("gzip; q=0.0", false),
+        ("identity", false),
+    ] {
+        let mut asked = request("GET", "", "/v1/openapi.json", "");
+        asked.headers_mut().insert("accept-encoding", accepts.parse().unwrap());
+        let answer = server.send(asked).await;
+        assert_eq!(answer.headers().contains_key("content-encoding"), is_packed, "{accepts}");
+        assert_eq!(answer.headers()["vary"], "accept-encoding", "{accepts}");
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        let mut text = String::new();
+        let read = match is_packed {
+            true => GzDecoder::new(&*bytes).read_to_string(&mut text),
+            false => (&*bytes).read_to_string(&mut text),
+        };
+        assert!(read.is_ok() && serde_json::from_str::<Json>(&text).unwrap() == *service(), "{accepts}");
     }
 }
 

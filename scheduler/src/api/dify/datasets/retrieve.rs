@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::store::Generation;
+use tidemill_common::value::JsonMap;
 use tidemill_common::wire::knowledge::{DatasetRecord, DocumentRecord};
 
 use super::payload::Payload;
@@ -57,19 +58,20 @@ pub(super) async fn retrieve(
         wait_max: Duration::from_secs(state.config.knowledge.request_seconds_max),
         setting: SETTING,
     };
-    let end = state.submitter.inner(inner).await.map_err(|error| unsearchable(&payload, error))?;
+    let has_conditions = given.is_some_and(|it| conditions(it).is_some());
+    let end = state.submitter.inner(inner).await.map_err(|error| match has_conditions {
+        true => unsearchable(&payload, error),
+        false => refused(error),
+    })?;
     let found = end.outputs.get("result").and_then(Json::as_array).cloned().unwrap_or_default();
     let records = records(&state, &dataset, &found).await?;
     Ok(JsonBody(json!({"query": {"content": query}, "records": records})))
 }
 
 /// The workflow that searches the dataset with the settings of the request, or else with its own.
-fn workflow(
-    dataset: &DatasetRecord,
-    given: Option<&tidemill_common::value::JsonMap>,
-) -> Result<Json, ApiError> {
+fn workflow(dataset: &DatasetRecord, given: Option<&JsonMap>) -> Result<Json, ApiError> {
     let search = given.map_or_else(|| Ok(dataset.retrieval.clone()), retrieval::read)?;
-    let conditions = given.and_then(|it| it.get("metadata_filtering_conditions")).filter(|it| !it.is_null());
+    let conditions = given.and_then(conditions);
     let node = |id: &str, mut data: Json| {
         data["title"] = id.into();
         json!({"id": id, "data": data})
@@ -100,6 +102,11 @@ fn workflow(
             ],
         }},
     }))
+}
+
+/// The conditions on metadata, if there are any.
+fn conditions(given: &JsonMap) -> Option<&Json> {
+    given.get("metadata_filtering_conditions").filter(|it| !it.is_null())
 }
 
 /// The found segments in Dify's form. One that was removed meanwhile is left out.
@@ -150,7 +157,7 @@ fn record(document: &DocumentRecord, mut segment: Json, score: &Json) -> Json {
     })
 }
 
-/// The error of a search. Only its conditions can make its workflow invalid: then the request is wrong.
+/// The error of a search with conditions. Only they can make its workflow invalid: then the request is wrong.
 fn unsearchable(payload: &Payload, error: InnerError) -> ApiError {
     match error {
         InnerError::Submit(SubmitError::Workflow(GraphError::Invalid(problems))) => {
@@ -180,8 +187,6 @@ pub(super) fn refused(error: InnerError) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use tidemill_common::value::JsonMap;
-
     use super::*;
 
     #[test]
