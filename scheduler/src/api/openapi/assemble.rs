@@ -4,7 +4,22 @@ use serde_json::{Map, Value as Json, json};
 
 use super::complete::{self, Surface};
 
-const NATIVE: &str = include_str!("native.json");
+/// The families of `/api/v1`.
+const NATIVE: [&str; 13] = [
+    include_str!("native/apps.json"),
+    include_str!("native/webhooks.json"),
+    include_str!("native/dead.json"),
+    include_str!("native/files.json"),
+    include_str!("native/knowledge.json"),
+    include_str!("native/keys.json"),
+    include_str!("native/fleet.json"),
+    include_str!("native/catalog.json"),
+    include_str!("native/plugins.json"),
+    include_str!("native/runs.json"),
+    include_str!("native/following.json"),
+    include_str!("native/submitting.json"),
+    include_str!("native/shared.json"),
+];
 const OUTSIDE: &str = include_str!("outside.json");
 /// The families of the service API, by their tag.
 const SERVICE: [(&str, &str); 15] = [
@@ -95,16 +110,20 @@ fn document(title: &str, description: &str, server: &str, part: Part, surfaces: 
 /// The operations of `/api/v1`; each has the first part of its path as its tag.
 fn part_of_native() -> Part {
     let mut part = Part::default();
-    let read = read(NATIVE);
-    part.schemas = object(&read["components"]["schemas"]);
-    for (path, methods) in object(&read["paths"]) {
-        let tag = path.split('/').nth(1).unwrap_or_default().to_owned();
-        if !part.tags.iter().any(|known| known["name"] == tag.as_str()) {
-            part.tags.push(json!({"name": tag}));
+    for text in NATIVE {
+        let read = read(text);
+        for (path, methods) in object(&read["paths"]) {
+            let tag = path.split('/').nth(1).unwrap_or_default().to_owned();
+            if !part.tags.iter().any(|known| known["name"] == tag.as_str()) {
+                part.tags.push(json!({"name": tag}));
+            }
+            let methods = completed(Surface::Native, &path, &tag, &methods);
+            join(&mut part.paths, [(path, methods)]);
         }
-        let methods = completed(Surface::Native, &path, &tag, &methods);
-        join(&mut part.paths, [(path, methods)]);
+        join(&mut part.schemas, object(&read["schemas"]));
     }
+    // The models of the Python client have this order.
+    part.schemas.sort_keys();
     part
 }
 

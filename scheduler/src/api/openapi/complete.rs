@@ -145,7 +145,6 @@ pub(super) fn operation(surface: Surface, path: &str, method: &str, tag: &str, d
         whole.shift_remove("x-errors");
     }
     if let Some(responses) = whole["responses"].as_object_mut() {
-        responses.shift_remove("default");
         responses.values_mut().for_each(with_frames);
         if responses.contains_key("304") {
             for status in ["200", "304"] {

@@ -142,6 +142,34 @@ fn references(value: &Json, used: &mut BTreeSet<String>) {
 }
 
 #[test]
+fn the_files_have_only_what_a_document_shows() {
+    for (folder, document) in [("native", native()), ("service", service())] {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/api/openapi").join(folder);
+        for file in std::fs::read_dir(folder).unwrap() {
+            let file = file.unwrap().path();
+            let read: Json = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+            let file = file.display();
+            let parts: Vec<&String> = read.as_object().unwrap().keys().collect();
+            assert_eq!(parts, ["description", "paths", "schemas"], "{file}");
+            for (path, methods) in read["paths"].as_object().unwrap() {
+                for (method, operation) in methods.as_object().unwrap() {
+                    let shown = &document["paths"][path][method];
+                    assert!(shown.is_object(), "{file} is not in the list of assemble.rs");
+                    for set_by_the_program in ["/tags", "/x-role", "/x-scope", "/responses/default"] {
+                        let given = operation.pointer(set_by_the_program);
+                        assert_eq!(given, None, "{file}: {method} {path}: {set_by_the_program}");
+                    }
+                }
+            }
+            for name in read["schemas"].as_object().unwrap().keys() {
+                let shown = &document["components"]["schemas"][name];
+                assert!(shown.is_object(), "{file} is not in the list of assemble.rs");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_operation_has_an_id_of_its_own_a_summary_and_a_kind_of_key() {
     let mut ids = BTreeSet::new();
     for (path, method) in documented() {
