@@ -73,8 +73,8 @@ pub(super) struct Look {
 /// What a look at a page of places has done.
 struct Swept {
     freed: usize,
-    /// The place where the next page begins; 0 after the last page.
-    next: usize,
+    /// The place where the next page begins; `None` after the last page.
+    next: Option<usize>,
 }
 
 impl Limiter {
@@ -155,14 +155,12 @@ impl Limiter {
     }
 
     async fn sweep_app(&self, app: &str, now: Timestamp) -> Result<(), StoreError> {
-        let mut next = 0;
-        loop {
-            next = self.sweep_page(app, next, now).await?.next;
-            if next == 0 {
-                return Ok(());
-            }
+        let mut from = 0;
+        while let Some(next) = self.sweep_page(app, from, now).await?.next {
+            from = next;
             tokio::time::sleep(PAGE_PAUSE).await;
         }
+        Ok(())
     }
 
     async fn sweep_page(&self, app: &str, from: usize, now: Timestamp) -> Result<Swept, StoreError> {
@@ -172,7 +170,7 @@ impl Limiter {
         if !free.is_empty() {
             tracing::debug!(app, count = free.len(), "places without a working run were given back");
         }
-        let next = if page.read < PAGE { 0 } else { from + page.read - free.len() };
+        let next = (page.read >= PAGE).then(|| from + page.read - free.len());
         Ok(Swept { freed: free.len(), next })
     }
 
@@ -246,7 +244,7 @@ impl Limiter {
         };
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(look) = looks.get_mut(app) {
-            look.next = swept.next;
+            look.next = swept.next.unwrap_or(0);
         }
         swept.freed > 0
     }
