@@ -86,7 +86,7 @@ impl PluginHost {
                 ));
             }
             let _ = tokio::time::timeout(LOOK_AGAIN.min(left), changes.changed()).await;
-            let is_installed = |listed: &Listed| listed.plugins.iter().any(|known| *known == plugin);
+            let is_installed = |listed: &Listed| listed.plugins.contains(&plugin);
             if self.listed(false).await.is_some_and(|listed| !is_installed(&listed)) {
                 return Err(ToolError::unavailable(format!("the plugin {id} has been removed")));
             }
