@@ -411,7 +411,7 @@ pub trait Runs: AuditLog + Webhooks {
     /// becomes the default, or the first by id when `heir` does not exist.
     async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError>;
     /// Stores the package of a plugin under the SHA-256 of its files, for [`tidemill_base::limits::PACKAGE_UNKEPT_SECONDS`]
-    /// until [`Runs::keep_package`].
+    /// until [`Runs::keep_package`]. One that is there stays as it is.
     async fn put_package(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError>;
     /// Keeps the package of a plugin that an entry names now. False if there is none.
     async fn keep_package(&self, hash: &str) -> Result<bool, StoreError>;

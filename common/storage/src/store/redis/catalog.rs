@@ -112,7 +112,9 @@ impl RedisStore {
 
     pub(super) async fn write_package(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let mut command = redis::cmd("SET");
-        command.arg(self.keys.plugin_package(hash)).arg(bytes).arg("EX").arg(PACKAGE_UNKEPT_SECONDS);
+        command.arg(self.keys.plugin_package(hash)).arg(bytes);
+        // One that an entry names already must not end.
+        command.arg("NX").arg("EX").arg(PACKAGE_UNKEPT_SECONDS);
         self.connector.ask_in(Lane::Blobs, "storing the package of a plugin", &command).await
     }
 
