@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: a53db7828f2c252f3666733902e2cd5f849b28d911b511b3cfa36b244c46ee1d
-Rest: 77364b9d46b0b492d4e2169e52151b4edbc17f24087341da71c86b7b3b680bff
+Document: 41ebd4876964a611707880210f4d9301a7f696592fcbd99bb9813d4581ded9fe
+Rest: 22325f278b43b01f4d1f4f04dbb6bddd3eb5d8738d86730d2e4d6a70e1f27090
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class EmbeddingModel(TypedDict):
 
 
 class Entry(TypedDict):
-    """A stored provider, profile, library node, Call, service or data source. It has the fields of its kind, too; secrets are `***`."""
+    """A stored provider, profile, library node, Call, service, data source, or the credentials of a plugin. It has the fields of its kind, too; secrets are `***`."""
 
     id: str
     version: NotRequired[int]
@@ -406,6 +406,7 @@ class LimitsInForce(TypedDict):
 
     requests_per_second: int | None
     runs_max: int | None
+    set: Limits
     runs: int | None
     """Runs that count now; null when no limit counts them."""
 
@@ -518,6 +519,16 @@ class Pauses(TypedDict):
     data: list[Pause]
 
 
+class PluginOnWorker(TypedDict):
+    """The state of a plugin on a living worker."""
+
+    worker: str
+    state: Literal["ready", "failed", "disabled", "preparing"] | None
+    """`disabled`: the worker runs no plugins. null: the worker has not seen it yet."""
+    note: str
+    """What is done now, or the reason of a failure."""
+
+
 class PublishRequest(TypedDict):
     """A workflow, and the id of the app that gets it as a new version."""
 
@@ -585,6 +596,8 @@ class Removal(TypedDict):
     """What is being removed now."""
     removed: dict[str, int]
     """How many things of each kind were removed."""
+    error: str | None
+    """Why the last piece of work failed; it is tried again."""
 
 
 class Removals(TypedDict):
@@ -902,6 +915,8 @@ class Worker(TypedDict):
     profiles: NotRequired[list[dict[str, Any]]]
     default_profile: NotRequired[str | None]
     tools: NotRequired[list[str]]
+    plugins: NotRequired[list[dict[str, Any]]]
+    """The state of each installed plugin: `id`, `sha256`, `state`, `note`."""
     calls: NotRequired[list[dict[str, Any]]]
     variables: NotRequired[list[str]]
     code: NotRequired[list[str]]
@@ -1138,6 +1153,40 @@ class Keys(TypedDict):
     """All of `Key`."""
 
     data: list[Key]
+
+
+class Plugin(TypedDict):
+    """A plugin in one version, installed for all workers."""
+
+    id: str
+    """`author/name:version`."""
+    author: str
+    name: str
+    version: str
+    sha256: str
+    """Of its files."""
+    bytes: int
+    """The size of its package."""
+    in_files: NotRequired[bool]
+    """The storage of files has its package, not Redis."""
+    signature: str
+    permissions: list[str]
+    """What it asks to be allowed, in words."""
+    providers: list[dict[str, Any]]
+    """Its providers of tools: `name`, `tools`, and `credentials`, the fields of their form."""
+    others: list[str]
+    """What it offers besides tools, which does not run here."""
+    created_at: float
+    """Unix seconds."""
+    updated_at: float
+    """Unix seconds."""
+    workers: list[PluginOnWorker]
+
+
+class Plugins(TypedDict):
+    """All of `Plugin`."""
+
+    data: list[Plugin]
 
 
 class PublishedApp(TypedDict):
