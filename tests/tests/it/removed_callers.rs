@@ -28,6 +28,7 @@ async fn nothing_is_left_of_a_removed_user_in_runs_that_were_called_at_any_depth
     const WORD: &str = "canary-word";
     let cluster = Cluster::start(&[], None).await;
     let (here, _there) = (cluster.scheduler().await, cluster.scheduler().await);
+    let _worker = cluster.worker().await;
     let (admin, redis) = (here.client(), &cluster.redis);
     let note = json!({"type": "template-transform", "title": "N", "template": "{{ name }}",
         "variables": [{"variable": "name", "value_selector": ["start", "name"]}]});

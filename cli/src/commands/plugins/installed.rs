@@ -35,7 +35,7 @@ pub(super) async fn add(arguments: &Add, console: &mut Console) -> Result<Exit, 
     console.note(match workers {
         0 => "no worker is living; each prepares it when it starts".to_owned(),
         _ => format!(
-            "{} prepare it now: `tidemill plugins ls` shows the state",
+            "it is prepared on {} now: `tidemill plugins ls` shows the state",
             crate::workflow_file::count(workers, "worker")
         ),
     });

@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 41ebd4876964a611707880210f4d9301a7f696592fcbd99bb9813d4581ded9fe
-Rest: 22325f278b43b01f4d1f4f04dbb6bddd3eb5d8738d86730d2e4d6a70e1f27090
+Document: 2b49842c168b6d6432524c42f852925a411defe10a6ab5536595861a1ff4a604
+Rest: 4e5912ccd72ea1b4dfcd0f6218162077a1f8f8003eff5080047be470ce5bd62f
 """
 
 from __future__ import annotations
@@ -268,6 +268,8 @@ class Diagnostic(TypedDict):
     hint: NotRequired[str | None]
     node_id: NotRequired[str | None]
     node_title: NotRequired[str | None]
+    datasets: NotRequired[list[str]]
+    """Of `dataset.unknown`: the datasets that no worker has."""
 
 
 class EmbeddingModel(TypedDict):
