@@ -74,7 +74,8 @@ fn files_with(folder: &Path, words: &[&str]) -> Vec<String> {
 }
 
 pub(super) async fn until_removed(client: &Client) {
-    until("all removals to be done", LONG, async || {
+    // Each level of called runs needs a look of its own.
+    until("all removals to be done", LONG * 4, async || {
         let found = client.get("/api/v1/removals").await;
         if found.body["data"] == json!([]) { Ok(()) } else { Err(found.text) }
     })
