@@ -37,9 +37,8 @@ def parameters() -> dict[str, set[str]]:
     """The query parameters that each route reads, as the source of the scheduler has them."""
     source = (API / "native/parameters.rs").read_text(encoding="utf-8")
     table = source.split("const READ", 1)[1].split("];\n", 1)[0]
-    return {
-        path: set(re.findall(r'"(\w+)"', names)) for path, names in re.findall(r'\("(/[^"]+)", &\[([^\]]*)\]\)', table)
-    }
+    rows = re.findall(r'\(\s*"(/[^"]+)",\s*&\[([^\]]*)\],?\s*\)', table)
+    return {path: set(re.findall(r'"(\w+)"', names)) for path, names in rows}
 
 
 def test_the_document_has_every_route_of_the_scheduler_and_no_other() -> None:
