@@ -29,7 +29,7 @@ impl Python {
     /// When it does not start.
     pub(crate) fn start(file: &Path, with_model: bool) -> Self {
         let (child, address) = spawn(file, with_model);
-        Self { child, client: Client::new(&address, None), file: file.into(), with_model }
+        Self { child, client: Client::new(&address, None).undescribed(), file: file.into(), with_model }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -41,7 +41,7 @@ impl Python {
         self.end();
         let (child, address) = spawn(&self.file, self.with_model);
         self.child = child;
-        self.client = Client::new(&address, None);
+        self.client = Client::new(&address, None).undescribed();
     }
 
     /// Moves the clock past the end of a form.
