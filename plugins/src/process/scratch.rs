@@ -33,7 +33,7 @@ impl Base {
         let only_enter = std::fs::Permissions::from_mode(0o711);
         let path = tempfile::Builder::new().prefix(PREFIX).tempdir()?.keep();
         std::fs::set_permissions(&path, only_enter)?;
-        // It gets its name with its lock, so that nobody finds it without.
+        // The folder is locked before it gets its name, so no other worker finds it unlocked.
         let making = path.join(".making");
         let lock = File::options().create_new(true).write(true).open(&making)?;
         lock.try_lock().map_err(io::Error::from)?;
