@@ -62,6 +62,12 @@ pub(super) async fn an_order_becomes_one_run_and_its_end_is_reported(s: Subject)
     same("once", store.create_run(&made(2, &call)).await?, Created::Passed)?;
     same("nothing waits", waiting(&s).await?, vec![])?;
     same("it is running", store.called(run_id(1), run_id(2)).await?, Called::Waits)?;
+    let of_removal = async || {
+        let have_called = store.removals().have_called(&[run_id(1), run_id(2)]).await?;
+        let (called, next) = store.removals().some_called(run_id(1), "").await?;
+        Ok::<_, Broken>((have_called, called, next))
+    };
+    same("a removal finds it", of_removal().await?, (vec![true, false], vec![run_id(2)], None))?;
     same("it is shown", store.calls_of(run_id(1)).await?, (vec![(run_id(2), ORDER.to_string())], 1))?;
     let write = CallsWrite { ended: Some((run_id(1), "{}".into())), ..CallsWrite::default() };
     owning.write(vec![RunWrite { calls: Some(Box::new(write)), ..ended(2, created_at(9)) }]).await?;
@@ -71,6 +77,7 @@ pub(super) async fn an_order_becomes_one_run_and_its_end_is_reported(s: Subject)
     let end = if let Called::Ended(fields) = &end { status(fields) } else { None };
     same("its result", end, Some("succeeded".to_string()))?;
     store.sweep(SHARD, owning.epoch(), created_at(10), 10).await?;
+    same("its order is left", of_removal().await?, (vec![false, false], vec![run_id(2)], None))?;
     same("it existed", store.called(run_id(1), run_id(2)).await?, Called::Gone)
 }
 

@@ -76,6 +76,13 @@ pub trait Removals: Send + Sync {
     async fn discard_runs(&self, runs: &[RunId]) -> Result<(), StoreError>;
     /// Of each of these runs, whether a sub-workflow run of it exists.
     async fn have_called(&self, callers: &[RunId]) -> Result<Vec<bool>, StoreError>;
+    /// Some of the sub-workflow runs that a run has ordered, also those that do not exist any more, from a position on (empty:
+    /// from the begin); and the next position.
+    async fn some_called(
+        &self,
+        caller: RunId,
+        from: &str,
+    ) -> Result<(Vec<RunId>, Option<String>), StoreError>;
     /// Some conversations of an app, from a position on (empty: from the begin); and the next position. It looks at a bounded
     /// number of conversations of all apps.
     async fn conversations_of_app(

@@ -2,8 +2,9 @@
 //! 0 does the work in pieces of bounded size, and stores after each how far it is. So a process that dies leaves a removal
 //! that another one continues. What a piece does may be repeated: two owners at the same time do no harm.
 //!
-//! [`runs`] stops and removes runs, [`kept`] all that apps keep besides them.
+//! [`runs`] stops and removes runs, which [`found`] finds, [`kept`] all that apps keep besides them.
 
+mod found;
 mod kept;
 mod record;
 mod runs;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use tidemill_common::files::FilesError;
 use tidemill_common::ids::ShardId;
-use tidemill_common::store::{Runs, StoreError};
+use tidemill_common::store::{Outage, Runs, StoreError};
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
@@ -31,6 +32,9 @@ const PIECE_PAUSE: Duration = Duration::from_millis(5);
 const WAIT: Duration = Duration::from_secs(1);
 /// The longest of these pauses.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+/// The error that a removal shows while its runs cannot be stopped.
+const UNSTOPPED: &str =
+    "Redis is full, so runs that are under way cannot be stopped yet; what has ended is removed meanwhile";
 
 /// The reason why a piece was not done.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +105,7 @@ impl Removals {
             let error = match self.piece(&mut removal, &text).await {
                 Ok(Piece::More) => {
                     is_more = true;
-                    None
+                    removal.is_unstopped.then(|| UNSTOPPED.to_owned())
                 }
                 Ok(Piece::Done) if removal.advance() => {
                     is_more = true;
@@ -118,9 +122,14 @@ impl Removals {
                     (removal.place, removal.is_left) = Default::default();
                     let pause = WAIT.saturating_mul(removal.looks).min(WAIT_MAX);
                     waiting.push((id.clone(), now + pause));
-                    None
+                    removal.is_unstopped.then(|| UNSTOPPED.to_owned())
                 }
-                Err(Failed::Store(error)) if error.is_passing() => return Err(error.into()),
+                // In a full Redis other removals may go on, and so free its memory.
+                Err(Failed::Store(error))
+                    if error.is_passing() && Outage::of(&error) != Some(Outage::Full) =>
+                {
+                    return Err(error.into());
+                }
                 // The others go on.
                 Err(error) => {
                     tracing::warn!(app = removal.app, stage = removal.stage.name(), %error, "a removal has to wait; it is tried again");
@@ -152,7 +161,14 @@ impl Removals {
             Stage::Requests if is_app => self.some_requests(removal).await,
             Stage::Requests => Ok(Piece::Done),
             Stage::Uploads | Stage::LateUploads => self.some_uploads(removal).await,
-            Stage::Runs => self.remove_some(removal).await,
+            Stage::Runs => match self.remove_some(removal).await? {
+                Piece::Done if std::mem::take(&mut removal.is_unstopped) => {
+                    // Those that could not be stopped at their time have left more since.
+                    removal.stage = Stage::Begin;
+                    Ok(Piece::Done)
+                }
+                piece => Ok(piece),
+            },
             Stage::End if is_app => {
                 // A request that was under way may have added a key or a trigger since.
                 self.begin(removal).await?;

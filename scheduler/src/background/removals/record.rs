@@ -107,6 +107,8 @@ pub(crate) struct Removal {
     pub(crate) is_left: bool,
     /// Looks of the stage that have found something: the pauses between them grow.
     pub(crate) looks: u32,
+    /// Runs could not be stopped, because Redis was full: the stages up to their removal are done once more.
+    pub(crate) is_unstopped: bool,
     /// How many things of each kind were removed.
     pub(crate) removed: BTreeMap<String, u64>,
     /// Why the last piece failed; it is tried again.
@@ -126,6 +128,7 @@ impl Removal {
             place: String::new(),
             is_left: false,
             looks: 0,
+            is_unstopped: false,
             removed: BTreeMap::new(),
             error: None,
         }
@@ -158,7 +161,7 @@ impl Removal {
         json!({
             "app": self.app, "user": self.user, "runs": self.runs.name(), "asked_at": self.asked_at.micros(),
             "keys": self.keys, "stage": self.stage.name(), "place": self.place, "left": self.is_left,
-            "looks": self.looks, "removed": self.removed, "error": self.error,
+            "looks": self.looks, "unstopped": self.is_unstopped, "removed": self.removed, "error": self.error,
         })
         .to_string()
     }
@@ -180,6 +183,7 @@ impl Removal {
             place: word("place").unwrap_or_default().to_owned(),
             is_left: stored["left"].as_bool().unwrap_or_default(),
             looks: stored["looks"].as_u64().and_then(|looks| looks.try_into().ok()).unwrap_or_default(),
+            is_unstopped: stored["unstopped"].as_bool().unwrap_or_default(),
             removed: removed.filter_map(|(kind, number)| Some((kind.clone(), number.as_u64()?))).collect(),
         })
     }

@@ -84,6 +84,12 @@ impl Removals for MemoryStore {
         Ok(callers.iter().map(&mut has_called).collect())
     }
 
+    async fn some_called(&self, caller: RunId, _: &str) -> Result<(Vec<RunId>, Option<String>), StoreError> {
+        let mut space = self.inner.lock();
+        let known = space.shard(caller.shard()).runs.get(&caller);
+        Ok((known.into_iter().flat_map(|run| run.calls.iter().map(|(called, _)| *called)).collect(), None))
+    }
+
     async fn conversations_of_app(
         &self,
         app: &str,

@@ -16,6 +16,8 @@ use tidemill_wire::conversation::{conversation_copy, variable_of_field};
 const PAGE: usize = 1_000;
 /// The most keys or fields in one command.
 const AT_ONCE: usize = 100;
+const LOOKING_FOR_CALLS: &str = "looking for the sub-workflow runs of a run";
+
 impl RedisStore {
     pub(super) fn shards_of(meta: Meta) -> impl Iterator<Item = ShardId> {
         (0..meta.shards).map(ShardId)
@@ -66,25 +68,34 @@ impl RedisStore {
 
     /// True if a sub-workflow run of this run exists.
     async fn has_called(&self, caller: RunId) -> Result<bool, StoreError> {
-        const DOING: &str = "looking for the sub-workflow runs of a run";
-        let mut cursor = "0".to_owned();
+        let mut from = String::new();
         loop {
-            let mut scan = redis::cmd("HSCAN");
-            scan.arg(self.keys.calls(caller)).arg(&cursor).arg("COUNT").arg(AT_ONCE);
-            let (next, calls): (String, Vec<(String, String)>) = self.connector.ask(DOING, &scan).await?;
+            let (runs, next) = self.page_of_calls(caller, &from).await?;
             let mut exist = redis::cmd("EXISTS");
-            let runs: Vec<RunId> = calls.iter().filter_map(|(run, _)| run.parse().ok()).collect();
             for run in &runs {
                 exist.arg(self.keys.run(*run));
             }
-            if !runs.is_empty() && self.connector.ask::<u64>(DOING, &exist).await? > 0 {
+            if !runs.is_empty() && self.connector.ask::<u64>(LOOKING_FOR_CALLS, &exist).await? > 0 {
                 return Ok(true);
             }
-            if next == "0" {
-                return Ok(false);
-            }
-            cursor = next;
+            let Some(next) = next else { return Ok(false) };
+            from = next;
         }
+    }
+
+    /// A page of the sub-workflow runs that a run has ordered, and where the next one begins.
+    async fn page_of_calls(
+        &self,
+        caller: RunId,
+        from: &str,
+    ) -> Result<(Vec<RunId>, Option<String>), StoreError> {
+        let mut scan = redis::cmd("HSCAN");
+        scan.arg(self.keys.calls(caller)).arg(if from.is_empty() { "0" } else { from });
+        scan.arg("COUNT").arg(AT_ONCE);
+        let (next, calls): (String, Vec<(String, String)>) =
+            self.connector.ask(LOOKING_FOR_CALLS, &scan).await?;
+        let runs = calls.iter().filter_map(|(run, _)| run.parse().ok()).collect();
+        Ok((runs, Some(next).filter(|next| next != "0")))
     }
 
     /// The blobs of a conversation's variables.
@@ -160,6 +171,14 @@ impl Removals for RedisStore {
             found.push(count > 0 && self.has_called(*caller).await?);
         }
         Ok(found)
+    }
+
+    async fn some_called(
+        &self,
+        caller: RunId,
+        from: &str,
+    ) -> Result<(Vec<RunId>, Option<String>), StoreError> {
+        self.page_of_calls(caller, from).await
     }
 
     async fn conversations_of_app(
