@@ -197,7 +197,7 @@ pub const AUDIT_LOOKED_MAX: usize = 10_000;
 pub const APP_VERSIONS_MAX: usize = 100;
 /// Most runs of each open status that are looked at to find one that uses a version.
 pub const VERSION_RUNS_LOOKED_MAX: usize = 10_000;
-/// Most removals of apps and users that are under way (`removals_max`): each looks at all runs, a piece at a time.
+/// Most removals of apps and users that are under way (`scheduler.removals_max`): they take turns, a piece each.
 pub const REMOVALS_MAX: usize = 100;
 /// Most runs that a request for a list of runs, or for the logs of an app, looks at (`logs_scanned_max`).
 pub const LOGS_SCANNED_MAX: usize = 10_000;

@@ -107,6 +107,8 @@ pub struct SchedulerConfig {
     /// Most versions of an app that are kept to be pinned; 0: no limit. The current one, the one before it and those of open
     /// runs stay in any case.
     pub app_versions_max: usize,
+    /// Most removals of apps and users that are under way; 0: no limit.
+    pub removals_max: usize,
     /// Most requests a second of each app, unless other limits are set for it; 0: no limit. Likewise of each API key.
     pub app_requests_per_second: u64,
     pub key_requests_per_second: u64,
@@ -175,6 +177,7 @@ impl Default for SchedulerConfig {
             remote_files_max: limits::REMOTE_FILES_MAX,
             logs_scanned_max: limits::LOGS_SCANNED_MAX,
             app_versions_max: limits::APP_VERSIONS_MAX,
+            removals_max: limits::REMOVALS_MAX,
             app_requests_per_second: 0,
             key_requests_per_second: 0,
             app_runs_max: 0,

@@ -135,8 +135,9 @@ pub(super) async fn keep(
     upload: Upload,
     payer: Option<Payer>,
 ) -> Result<Upload, ApiError> {
-    let now = SystemClock.now().seconds();
-    if let Some(charge) = payer.and_then(|payer| charge(&state.config, payer, upload.size, now)) {
+    // By the time in the record, because a removal of the upload gives the bytes of that day back.
+    let at = upload.created_at;
+    if let Some(charge) = payer.and_then(|payer| charge(&state.config, payer, upload.size, at)) {
         let [app, user] =
             if charge.app == DATASETS { ["all datasets", "this dataset"] } else { ["this app", "this user"] };
         match state.store.charge_upload(&charge).await? {

@@ -331,6 +331,7 @@ cases! {
     },
     uploading::{
         uploads_are_refused_above_the_quota_of_their_app_or_user,
+        a_removed_upload_counts_no_longer_and_takes_nothing_from_others,
         uploads_of_days_that_are_removed_do_not_count,
     },
 }

@@ -115,7 +115,7 @@ pub(super) async fn what_an_app_keeps_is_found_and_removed(s: Subject) -> Outcom
     for (id, app) in [("1", "app"), ("2", "other"), ("3", "app")] {
         records.note_end_user(id, app, "u", created_at(1), 60).await?;
     }
-    removals.drop_user("3", "app", "u").await?;
+    removals.drop_user("3").await?;
     same("a user", records.end_user("3").await?.is_none(), true)?;
     let mut from = Some(String::new());
     while let Some(place) = from {

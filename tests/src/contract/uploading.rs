@@ -43,6 +43,27 @@ pub(super) async fn uploads_are_refused_above_the_quota_of_their_app_or_user(s: 
     same("no limit", store.charge_upload(&unlimited).await?, UploadCharged::Taken)
 }
 
+pub(super) async fn a_removed_upload_counts_no_longer_and_takes_nothing_from_others(s: Subject) -> Outcome {
+    let store = s.store();
+    let give_back = async |user: &str, day: &str, bytes| {
+        store.removals().give_back_upload("app", user, day, bytes).await
+    };
+    for (user, bytes) in [("u", 50), ("v", 50)] {
+        same(user, store.charge_upload(&charge(user, "2025-01-01", bytes)).await?, UploadCharged::Taken)?;
+    }
+    give_back("u", "2025-01-01", 20).await?;
+    give_back("w", "2025-01-01", 60).await?;
+    give_back("u", "2025-01-02", 60).await?;
+    let full = UploadCharged::AppFull { used: 80 };
+    same("a part", store.charge_upload(&charge("w", "2025-01-01", 21)).await?, full)?;
+    // More than was counted for the user, and twice: another upload of that day was not counted.
+    give_back("u", "2025-01-01", 60).await?;
+    give_back("u", "2025-01-01", 60).await?;
+    let full = UploadCharged::AppFull { used: 50 };
+    same("the other one's", store.charge_upload(&charge("w", "2025-01-01", 51)).await?, full)?;
+    same("all of it", store.charge_upload(&charge("u", "2025-01-01", 50)).await?, UploadCharged::Taken)
+}
+
 pub(super) async fn uploads_of_days_that_are_removed_do_not_count(s: Subject) -> Outcome {
     let store = s.store();
     same("a day", store.charge_upload(&charge("u", "2025-01-01", 60)).await?, UploadCharged::Taken)?;

@@ -1,14 +1,16 @@
 //! Files in a folder: local, or on a network file system that all machines mount.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
+use tokio::fs::ReadDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::uploads::{self, Content, Pieces, Place, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
+use super::uploads::{self, Content, Each, Pieces, Place, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
 use super::{Files, FilesError, RUNS, is_reference, new_reference};
 use tidemill_base::hidden::masked_url;
 use tidemill_base::ids::RunId;
@@ -17,7 +19,7 @@ use tidemill_base::ids::RunId;
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Files in a folder. The folder is created on first use: a worker without files needs none.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Folder {
     pub(super) path: PathBuf,
 }
@@ -137,19 +139,13 @@ impl Uploads for Folder {
         removed.or_else(unless_gone).map_err(FilesError::Folder)
     }
 
-    async fn some(&self, after: &str, most: usize) -> Result<(Vec<Upload>, Option<String>), FilesError> {
-        let root = self.path.join(UPLOADS);
-        let places = records_after(&root, after, most).await.map_err(FilesError::Folder)?;
-        let next = places.last().filter(|_| places.len() >= most).cloned();
-        let mut found = Vec::with_capacity(places.len());
-        for id in places.iter().filter_map(|place| uploads::id_in(place)) {
-            match Uploads::find(self, id).await {
-                Ok(upload) => found.push(upload),
-                Err(FilesError::Missing(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok((found, next))
+    fn each(&self, from_day: &str) -> Each {
+        let names = Names { root: self.path.join(UPLOADS), from_day: from_day.to_owned(), days: None, day: None };
+        let next = async |mut names: Names| {
+            let name = names.next().await.map_err(FilesError::Folder)?;
+            Ok(name.map(|name| (name, names)))
+        };
+        uploads::recorded(self.clone(), stream::try_unfold(names, next))
     }
 
     async fn expire(&self, before: &str, most: usize) -> Result<bool, FilesError> {
@@ -212,33 +208,58 @@ async fn adopt(from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// The places of records (`<day>/<name>`) after one, at most `most`, in order.
-async fn records_after(root: &Path, after: &str, most: usize) -> std::io::Result<Vec<String>> {
-    let after_day = after.split('/').next().unwrap_or_default();
-    let mut places = Vec::new();
-    for day in names_in(root).await? {
-        if day.as_str() < after_day || places.len() >= most {
-            continue;
-        }
-        let records = names_in(&root.join(&day)).await?.into_iter().filter(|name| name.ends_with(".json"));
-        places.extend(records.map(|name| format!("{day}/{name}")).filter(|place| place.as_str() > after));
-    }
-    places.truncate(most);
-    Ok(places)
+/// The names of the files of uploads, one day after the other. Only the names of the days are in memory.
+struct Names {
+    root: PathBuf,
+    from_day: String,
+    /// The days that are left; `None` before the first look.
+    days: Option<VecDeque<String>>,
+    /// The day that is read now.
+    day: Option<ReadDir>,
 }
 
-/// The names in a folder, sorted. What is no folder has none.
-async fn names_in(folder: &Path) -> std::io::Result<Vec<String>> {
-    let mut entries = match tokio::fs::read_dir(folder).await {
-        Err(error) if is_gone(&error) || error.kind() == ErrorKind::NotADirectory => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let mut names = Vec::new();
-    while let Some(entry) = entries.next_entry().await? {
-        names.extend(entry.file_name().into_string());
+impl Names {
+    async fn next(&mut self) -> std::io::Result<Option<String>> {
+        loop {
+            if let Some(day) = &mut self.day {
+                match day.next_entry().await? {
+                    Some(entry) => match entry.file_name().into_string() {
+                        Ok(name) => return Ok(Some(name)),
+                        // It is not ours.
+                        Err(_) => continue,
+                    },
+                    None => self.day = None,
+                }
+            }
+            let days = match &mut self.days {
+                Some(days) => days,
+                days => days.insert(days_from(&self.root, &self.from_day).await?),
+            };
+            let Some(day) = days.pop_front() else { return Ok(None) };
+            self.day = entries_of(&self.root.join(day)).await?;
+        }
     }
-    names.sort_unstable();
-    Ok(names)
+}
+
+/// The names in the folder of all uploads from a day on, in order.
+async fn days_from(root: &Path, from_day: &str) -> std::io::Result<VecDeque<String>> {
+    let mut days = Vec::new();
+    let mut entries = entries_of(root).await?;
+    while let Some(entries) = &mut entries
+        && let Some(entry) = entries.next_entry().await?
+    {
+        days.extend(entry.file_name().into_string().ok().filter(|day| day.as_str() >= from_day));
+    }
+    days.sort_unstable();
+    Ok(days.into())
+}
+
+/// What is in a folder; `None` when there is no such folder.
+async fn entries_of(folder: &Path) -> std::io::Result<Option<ReadDir>> {
+    match tokio::fs::read_dir(folder).await {
+        Err(error) if is_gone(&error) || error.kind() == ErrorKind::NotADirectory => Ok(None),
+        entries => entries.map(Some),
+    }
 }
 
 /// Removes files of days before one, and the folders of those days. What is not ours there (a file beside the days, a folder

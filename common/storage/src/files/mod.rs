@@ -25,7 +25,7 @@ use tidemill_base::ids::RunId;
 pub use folder::Folder;
 pub use packages::{Packages, open_packages};
 pub use s3::S3;
-pub use uploads::{Content, Pieces, Place, Upload, UploadId, Uploads, day_of, open_uploads};
+pub use uploads::{Content, Each, Pieces, Place, Upload, UploadId, Uploads, day_of, open_uploads};
 
 /// The prefix of all files of runs.
 const RUNS: &str = "runs";

@@ -98,8 +98,11 @@ pub trait Removals: Send + Sync {
     async fn drop_reserved(&self, keys: &[String]) -> Result<(), StoreError>;
     /// Removes what a conversation keeps that belongs to no app and user: variables of runs that the native API started.
     async fn drop_variables(&self, shard: ShardId, conversation: &str) -> Result<(), StoreError>;
-    /// Removes a user of an app: the record with this id, and what counts the uploads.
-    async fn drop_user(&self, id: &str, app: &str, user: &str) -> Result<(), StoreError>;
+    /// Removes the record of a user with this id.
+    async fn drop_user(&self, id: &str) -> Result<(), StoreError>;
+    /// Gives back what an upload of this day counts for its app and user. Only what was counted for the user is given back, so
+    /// it may be repeated.
+    async fn give_back_upload(&self, app: &str, user: &str, day: &str, bytes: u64) -> Result<(), StoreError>;
     /// Removes the triggers of an app.
     async fn drop_triggers(&self, app: &str) -> Result<(), StoreError>;
     /// Removes the annotations of an app with their uses.

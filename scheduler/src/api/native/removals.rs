@@ -97,9 +97,10 @@ pub(super) async fn under_way(state: &ApiState, id: &str) -> Result<Option<Remov
 /// Stores a removal. If it is under way already, returns that.
 async fn begin(state: &ApiState, removal: Removal) -> Result<Removal, ApiError> {
     let id = removal.id();
-    let all = state.store.removals().removals_under_way().await?;
-    if all.len() >= limits::REMOVALS_MAX && all.iter().all(|(known, _)| *known != id) {
-        return Err(too_many());
+    let (all, max) =
+        (state.store.removals().removals_under_way().await?, state.config.scheduler.removals_max);
+    if max > 0 && all.len() >= max && all.iter().all(|(known, _)| *known != id) {
+        return Err(too_many(all.len(), max));
     }
     if state.store.removals().move_removal(&id, None, Some(&removal.to_text())).await? {
         return Ok(removal);
@@ -107,12 +108,11 @@ async fn begin(state: &ApiState, removal: Removal) -> Result<Removal, ApiError> 
     Ok(under_way(state, &id).await?.unwrap_or(removal))
 }
 
-/// The error when too many removals are under way: each looks at all runs.
-fn too_many() -> ApiError {
-    let max = limits::REMOVALS_MAX;
+/// The error when too many removals are under way.
+fn too_many(are: usize, max: usize) -> ApiError {
     let message = format!(
-        "{max} removals are under way (removals_max), and no more may be; GET /api/v1/removals lists them. Try again when one is \
-         done"
+        "{are} removals are under way, and at most {max} may be (scheduler.removals_max); GET /api/v1/removals lists them. Try \
+         again when one is done"
     );
     ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_removals", message)
 }

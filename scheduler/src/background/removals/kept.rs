@@ -1,6 +1,8 @@
 //! Removes what apps keep besides their runs: keys, triggers, the webhook, annotations, conversations, users, idempotency
 //! keys, uploads, and dead letters of their runs.
 
+use futures_util::TryStreamExt;
+use tidemill_common::files::{Upload, day_of};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::limits::CONVERSATION_TURNS_MAX;
 use tidemill_common::store::{
@@ -15,7 +17,7 @@ use crate::runs::ids::{app_uuid, end_user_uuid};
 
 /// Things that are looked at in one piece.
 const PIECE: usize = 100;
-/// Uploads that are looked at in one piece: in a folder each look reads the names of a whole day.
+/// Uploads that are looked at in one piece.
 const UPLOADS: usize = 500;
 
 impl Removals {
@@ -130,7 +132,7 @@ impl Removals {
     pub(super) async fn users(&self, removal: &mut Removal) -> Result<Piece, Failed> {
         let (store, app) = (self.store.removals(), removal.app.as_str());
         if let Some(user) = removal.user.as_deref() {
-            store.drop_user(&end_user_uuid(app, user).to_string(), app, user).await?;
+            store.drop_user(&end_user_uuid(app, user).to_string()).await?;
             self.submitter.forget_user(app, user);
             return Ok(Piece::Done);
         }
@@ -155,20 +157,37 @@ impl Removals {
         Ok(went_on(removal, next))
     }
 
-    /// Removes some uploads.
+    /// Removes some uploads. All are looked at once: the look goes on where this process was. If another one has begun it, it
+    /// begins again with the day that was reached.
     pub(super) async fn some_uploads(&self, removal: &mut Removal) -> Result<Piece, Failed> {
         let place = self.submitter.uploads.open()?;
-        let (found, next) = place.some(&removal.place, UPLOADS).await?;
+        let of = (removal.id(), removal.asked_at.micros(), removal.stage);
+        let begun = self.looks_at_uploads.lock().await.remove(&of);
+        let begun = begun.filter(|(reached, _)| *reached == removal.place).map(|(_, each)| each);
+        // An earlier version has noted the place of a record.
+        let day = removal.place.rsplit('/').nth(1).unwrap_or(&removal.place).to_owned();
+        let mut each = begun.unwrap_or_else(|| place.each(&day));
         let before = removal.asked_at.seconds();
-        for upload in found {
+        for _ in 0..UPLOADS {
+            let Some(upload) = each.try_next().await? else { return Ok(Piece::Done) };
             let is_users =
                 removal.user.as_ref().is_none_or(|user| *user == upload.user && upload.created_at <= before);
             if is_users && upload.app.as_deref() == Some(removal.app.as_str()) {
+                self.give_back(removal, &upload).await?;
                 place.forget(upload.id).await?;
                 removal.count("uploads", 1);
             }
+            removal.place = upload.id.day().unwrap_or_default();
         }
-        Ok(went_on(removal, next))
+        self.looks_at_uploads.lock().await.insert(of, (removal.place.clone(), each));
+        Ok(Piece::More)
+    }
+
+    /// Lets the bytes of a user's upload count no longer. The counts of an app are removed with the app.
+    async fn give_back(&self, removal: &Removal, upload: &Upload) -> Result<(), StoreError> {
+        let Some(user) = removal.user.as_deref() else { return Ok(()) };
+        let Some(day) = day_of(upload.created_at) else { return Ok(()) };
+        self.store.removals().give_back_upload(&removal.app, user, &day, upload.size).await
     }
 
     /// Removes some dead letters of the runs: they contain what the runs were working on. And those whose runs are gone: no

@@ -9,12 +9,14 @@ mod kept;
 mod record;
 mod runs;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_common::files::FilesError;
+use tidemill_common::files::{Each, FilesError};
 use tidemill_common::ids::ShardId;
 use tidemill_common::store::{Outage, Runs, StoreError};
+use tokio::sync::Mutex;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
@@ -60,11 +62,14 @@ enum Piece {
 pub(crate) struct Removals {
     store: Arc<dyn Runs>,
     submitter: Arc<Submitter>,
+    /// Looks at the uploads that go on with the next piece: by the id, the time and the stage of their removal, the place that
+    /// was reached and the rest.
+    looks_at_uploads: Mutex<HashMap<(String, i64, Stage), (String, Each)>>,
 }
 
 impl Removals {
     pub(crate) fn new(store: Arc<dyn Runs>, submitter: Arc<Submitter>) -> Self {
-        Self { store, submitter }
+        Self { store, submitter, looks_at_uploads: Mutex::default() }
     }
 
     /// Works until `stop` is set, while this process owns the first shard.
@@ -80,6 +85,9 @@ impl Removals {
                         tracing::warn!(%error, "removals of apps and users cannot be continued yet")
                     }
                 }
+            } else {
+                // Another process goes on with them.
+                self.looks_at_uploads.lock().await.clear();
             }
             tokio::select! {
                 _ = stop.changed() => {}

@@ -35,7 +35,7 @@ impl RunsFate {
 }
 
 /// A part of the work. They are done in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Stage {
     /// What starts runs is removed: keys, triggers, the webhook.
     Begin,

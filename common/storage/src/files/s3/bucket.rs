@@ -172,8 +172,9 @@ fn listing(objects: &BTreeMap<String, Bytes>, query: &str) -> Response {
         let found = pairs.filter(|(key, _)| *key == name).map(|(_, value)| value.replace("%2F", "/")).next();
         found.unwrap_or_default()
     };
-    let (prefix, from) = (value("prefix"), value("continuation-token"));
-    let mut keys = objects.iter().filter(|(key, _)| key.starts_with(&prefix) && **key >= from);
+    let (prefix, from, after) = (value("prefix"), value("continuation-token"), value("start-after"));
+    let is_listed = |key: &String| key.starts_with(&prefix) && *key >= from && *key > after;
+    let mut keys = objects.iter().filter(|(key, _)| is_listed(key));
     let mut page = String::new();
     for (key, bytes) in keys.by_ref().take(PAGE) {
         page += &format!(

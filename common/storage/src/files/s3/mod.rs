@@ -18,7 +18,7 @@ use object_store::path::Path;
 use object_store::{ClientOptions, Error, ObjectStore, ObjectStoreExt, RetryConfig};
 
 use super::config::FilesConfig;
-use super::uploads::{self, Content, Pieces, Place, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
+use super::uploads::{self, Content, Each, Pieces, Place, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
 use super::{Files, FilesError, RUNS, is_reference, new_reference};
 use tidemill_base::ids::RunId;
 
@@ -32,6 +32,7 @@ const RETRIES: usize = 3;
 const RETRY: Duration = Duration::from_secs(30);
 
 /// A bucket and a prefix in it.
+#[derive(Clone)]
 pub struct S3 {
     bucket: String,
     prefix: String,
@@ -220,33 +221,14 @@ impl Uploads for S3 {
         }
     }
 
-    async fn some(&self, after: &str, most: usize) -> Result<(Vec<Upload>, Option<String>), FilesError> {
+    fn each(&self, from_day: &str) -> Each {
+        // A bucket lists its objects by name.
         let root = self.path(UPLOADS);
-        let mut listed = match after {
+        let listed = match from_day {
             "" => self.store.list(Some(&root)),
-            after => self.store.list_with_offset(Some(&root), &Path::from(after)),
+            day => self.store.list_with_offset(Some(&root), &self.path(&format!("{UPLOADS}/{day}"))),
         };
-        let mut places = Vec::new();
-        while let Some(object) = listed.try_next().await.map_err(failed)? {
-            let place = object.location.to_string();
-            if uploads::id_in(&place).is_some() {
-                places.push(place);
-            }
-            if places.len() >= most {
-                break;
-            }
-        }
-        drop(listed);
-        let next = places.last().filter(|_| places.len() >= most).cloned();
-        let mut found = Vec::with_capacity(places.len());
-        for id in places.iter().filter_map(|place| uploads::id_in(place)) {
-            match Uploads::find(self, id).await {
-                Ok(upload) => found.push(upload),
-                Err(FilesError::Missing(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok((found, next))
+        uploads::recorded(self.clone(), listed.map_ok(|object| object.location.to_string()).map_err(failed))
     }
 
     async fn expire(&self, before: &str, most: usize) -> Result<bool, FilesError> {

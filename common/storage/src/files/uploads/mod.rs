@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::DateTime;
 use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -26,6 +27,9 @@ pub(super) const RECORD_BYTES_MAX: u64 = 64 * 1024;
 /// The bytes of an upload, as they come.
 pub type Pieces<'a> = BoxStream<'a, Result<Bytes, Box<dyn std::error::Error + Send + Sync>>>;
 
+/// Uploads, as they are found.
+pub type Each = BoxStream<'static, Result<Upload, FilesError>>;
+
 /// The id of an upload: a UUID of version 7, which contains its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -38,7 +42,7 @@ impl UploadId {
     }
 
     /// The day in the id (`2025-01-31`, UTC); `None` for a UUID that was not made here.
-    fn day(self) -> Option<String> {
+    pub fn day(self) -> Option<String> {
         let (seconds, _) = self.0.get_timestamp().filter(|_| self.0.get_version_num() == 7)?.to_unix();
         day_of(i64::try_from(seconds).ok()?)
     }
@@ -178,12 +182,10 @@ pub trait Uploads: fmt::Debug + Send + Sync {
     /// Those of the storage. A missing file is not an error.
     async fn discard(&self, reference: &str) -> Result<(), FilesError>;
 
-    /// Some records of uploads after a position, in the order of their places (empty: from the begin); and the next position.
-    /// Reads at most `most` records.
-    ///
-    /// # Errors
-    /// Those of the storage.
-    async fn some(&self, after: &str, most: usize) -> Result<(Vec<Upload>, Option<String>), FilesError>;
+    /// All uploads from a day on (empty: from the first), one day after the other; those of a day in any order. They are read
+    /// as they are taken, so a large day needs no more memory than a small one. One that comes or goes meanwhile may be among
+    /// them.
+    fn each(&self, from_day: &str) -> Each;
 
     /// Removes at most `most` files of uploads from days before this one; returns whether none is left. It may be done by
     /// several processes at once.
@@ -216,8 +218,29 @@ pub(super) fn read(id: UploadId, bytes: &[u8]) -> Result<Upload, FilesError> {
     read.ok_or_else(|| FilesError::Missing(id.to_string()))
 }
 
+/// The uploads whose records are at some of these places.
+pub(super) fn recorded<U: Uploads + 'static>(
+    uploads: U,
+    places: impl Stream<Item = Result<String, FilesError>> + Send + 'static,
+) -> Each {
+    let uploads = Arc::new(uploads);
+    let find = move |place: String| {
+        let uploads = uploads.clone();
+        async move {
+            let Some(id) = id_in(&place) else { return Ok(None) };
+            match uploads.find(id).await {
+                Ok(upload) => Ok(Some(upload)),
+                // It was removed meanwhile.
+                Err(FilesError::Missing(_)) => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+    };
+    places.try_filter_map(find).boxed()
+}
+
 /// The id of the upload whose record is at a place below [`UPLOADS`].
-pub(super) fn id_in(path: &str) -> Option<UploadId> {
+fn id_in(path: &str) -> Option<UploadId> {
     path.rsplit('/').next()?.strip_suffix(".json")?.parse().ok()
 }
 

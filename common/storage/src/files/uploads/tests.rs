@@ -76,6 +76,7 @@ pub(in crate::files) async fn contract(uploads: &dyn Uploads, files: &dyn Files)
     assert!(matches!(uploads.find(forgotten).await, Err(FilesError::Missing(_))));
     assert!(matches!(content(uploads, Place::Upload(forgotten)).await, Err(FilesError::Missing(_))));
 
+    looks(uploads).await;
     expiry(uploads).await;
     // What the run has adopted stays without the upload.
     while !uploads.expire("9999-01-01", 2).await.unwrap() {}
@@ -83,6 +84,36 @@ pub(in crate::files) async fn contract(uploads: &dyn Uploads, files: &dyn Files)
     assert_eq!(files.read(&reference, 5).await.unwrap(), "12345");
     assert!(files.remove(&run, 9).await.unwrap());
     assert!(matches!(files.read(&reference, 5).await, Err(FilesError::Missing(_))));
+}
+
+/// All uploads are found once, those of a later day without those before, and also while some are removed.
+async fn looks(uploads: &dyn Uploads) {
+    let (old, today) = (old_id(), UploadId::generate().day().unwrap());
+    let mut young: Vec<UploadId> = (0..20).map(|_| UploadId::generate()).collect();
+    for id in young.iter().chain([&old]) {
+        uploads.receive(*id, pieces(&["1"]), 1).await.unwrap();
+        uploads.record(&record(*id)).await.unwrap();
+    }
+    let ids = async |from_day: &str| -> Vec<UploadId> {
+        let found = uploads.each(from_day).map(|upload| upload.unwrap().id);
+        found.filter(|id| std::future::ready(*id == old || young.contains(id))).collect().await
+    };
+    let all = ids("").await;
+    assert_eq!((all.len(), all[0]), (21, old));
+    let mut later = ids(&today).await;
+    later.sort_unstable();
+    assert_eq!(later, young);
+    assert!(ids("9999-01-01").await.is_empty());
+    let mut each = uploads.each(&today);
+    while let Some(upload) = each.next().await {
+        let id = upload.unwrap().id;
+        if let Some(at) = young.iter().position(|known| *known == id) {
+            uploads.forget(id).await.unwrap();
+            young.swap_remove(at);
+        }
+    }
+    assert!(young.is_empty(), "{young:?} were not found");
+    uploads.forget(old).await.unwrap();
 }
 
 async fn expiry(uploads: &dyn Uploads) {

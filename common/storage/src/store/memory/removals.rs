@@ -142,10 +142,13 @@ impl Removals for MemoryStore {
         Ok(())
     }
 
-    async fn drop_user(&self, id: &str, app: &str, user: &str) -> Result<(), StoreError> {
-        let mut space = self.inner.lock();
-        space.records_of_apps.drop_user(id);
-        space.uploads.remove(&(app.to_owned(), Some(user.to_owned())));
+    async fn drop_user(&self, id: &str) -> Result<(), StoreError> {
+        self.inner.lock().records_of_apps.drop_user(id);
+        Ok(())
+    }
+
+    async fn give_back_upload(&self, app: &str, user: &str, day: &str, bytes: u64) -> Result<(), StoreError> {
+        self.inner.lock().give_back(app, user, day, bytes);
         Ok(())
     }
 

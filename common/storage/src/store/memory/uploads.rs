@@ -36,6 +36,18 @@ impl Namespace {
         UploadCharged::Taken
     }
 
+    pub(super) fn give_back(&mut self, app: &str, user: &str, day: &str, bytes: u64) {
+        let of_user = (app.to_owned(), Some(user.to_owned()));
+        let counted = self.uploads.get(&of_user).and_then(|days| days.get(day)).copied().unwrap_or(0);
+        for key in [(app.to_owned(), None), of_user] {
+            let Some(days) = self.uploads.get_mut(&key) else { continue };
+            if let Some(of_day) = days.get_mut(day) {
+                *of_day = of_day.saturating_sub(bytes.min(counted));
+            }
+            days.retain(|known, bytes| known != day || *bytes > 0);
+        }
+    }
+
     pub(super) fn refund(&mut self, it: &UploadCharge) {
         for key in [(it.app.clone(), None), (it.app.clone(), Some(it.user.clone()))] {
             let of_day = self.uploads.entry(key).or_default().entry(it.day.clone()).or_default();

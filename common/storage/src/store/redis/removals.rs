@@ -266,9 +266,16 @@ impl Removals for RedisStore {
         self.unlink("removing the variables of a conversation", keys).await
     }
 
-    async fn drop_user(&self, id: &str, app: &str, user: &str) -> Result<(), StoreError> {
-        let keys = vec![self.keys.end_user(id), self.keys.uploads(app, Some(user))];
-        self.unlink("removing a user", keys).await
+    async fn drop_user(&self, id: &str) -> Result<(), StoreError> {
+        self.unlink("removing a user", vec![self.keys.end_user(id)]).await
+    }
+
+    async fn give_back_upload(&self, app: &str, user: &str, day: &str, bytes: u64) -> Result<(), StoreError> {
+        const DOING: &str = "giving back the bytes of a removed upload";
+        let keys = [self.keys.uploads(app, None), self.keys.uploads(app, Some(user))];
+        let script = &self.scripts.give_back_upload;
+        let _: String = self.connector.run(DOING, script, &keys, &args![day, bytes]).await?;
+        Ok(())
     }
 
     async fn drop_triggers(&self, app: &str) -> Result<(), StoreError> {
