@@ -160,7 +160,7 @@ fn at_a_stop(place: CrashPoint) -> bool {
 }
 
 /// Crash points that only some runs reach: runs with files (files.rs), with journals (agents.rs), of chats
-/// (chats.rs).
+/// (chats.rs), of apps with limits (limited.rs).
 fn elsewhere(place: CrashPoint) -> bool {
     matches!(
         place,
@@ -173,6 +173,8 @@ fn elsewhere(place: CrashPoint) -> bool {
             | CrashPoint::StepMade
             | CrashPoint::StepKept
             | CrashPoint::ConversationEntered
+            | CrashPoint::PlaceTaken
+            | CrashPoint::PlaceLeft
             | CrashPoint::TurnMade
             | CrashPoint::TurnKept
     )

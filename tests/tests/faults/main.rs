@@ -15,6 +15,7 @@ mod failovers;
 mod files;
 mod full;
 mod late_hooks;
+mod limited;
 mod lost_job;
 mod messages;
 mod older;

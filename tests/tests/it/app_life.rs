@@ -206,6 +206,67 @@ async fn uses(app: &Client, admin: &Client, id: &str, user: &str, word: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_is_off_makes_no_runs_for_questions_and_speech() {
+    let cluster = Cluster::start(&[], None).await;
+    let scheduler = cluster.scheduler().await;
+    let admin = scheduler.client();
+    let (id, app) = publish_chat(&admin).await;
+    let body = json!({"query": "hello", "inputs": {}, "user": "u", "response_mode": "blocking"});
+    let said = app.post("/v1/chat-messages", &body).await;
+    let message = said.body["message_id"].as_str().unwrap_or_else(|| panic!("{}", said.text));
+    let asks = async || {
+        let suggested = app.get(&format!("/v1/messages/{message}/suggested?user=u")).await;
+        let spoken = app.post("/v1/text-to-audio", &json!({"text": "hello", "user": "u"})).await;
+        let heard = app.request(Method::POST, "/v1/audio-to-text");
+        let heard = heard.header("content-type", "multipart/form-data; boundary=cut").body("--cut--\r\n");
+        [suggested, spoken, app.send(heard).await]
+    };
+    for on in [true, false, true] {
+        let path = format!("/api/v1/apps/{id}/{}", if on { "enable" } else { "disable" });
+        let set = admin.post(&path, &json!({})).await;
+        assert_eq!(set.status, 200, "{}", set.text);
+        for answer in asks().await {
+            // The features of the app are off, which is another refusal.
+            let is_unavailable = answer.body["code"] == "app_unavailable";
+            assert!(answer.status == 400 && is_unavailable != on, "on: {on}: {}", answer.text);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_is_off_accepts_no_run_on_shards_that_are_added_later() {
+    const SHARDS: usize = 12;
+    let cluster = Cluster::start(&[("scheduler.shards", "2")], None).await;
+    let (here, there) = (cluster.scheduler().await, cluster.scheduler().await);
+    let admin = here.client();
+    let (id, _) = admin.register(&Flow::new("start -> end")).await;
+    let set = async |to: &str| {
+        let answer = admin.post(&format!("/api/v1/apps/{id}/{to}"), &json!({})).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    };
+    let marks = || {
+        let is_marked =
+            |shard: &usize| cluster.redis.cli(&["GET", &format!("tm:{{{shard}}}:closed:{id}")]) == "off";
+        (0..SHARDS).filter(is_marked).count()
+    };
+    set("disable").await;
+    assert_eq!(marks(), 2);
+    let raised = admin.post("/api/v1/shards", &json!({"shards": SHARDS})).await;
+    assert_eq!(raised.status, 200, "{}", raised.text);
+    assert_eq!(marks(), SHARDS);
+    for client in [&admin, &there.client()] {
+        for _ in 0..SHARDS {
+            let refused = client.post("/api/v1/runs", &json!({"app": id, "inputs": {}})).await;
+            assert_eq!((refused.status, &refused.body["code"]), (409, &json!("app_off")), "{}", refused.text);
+        }
+    }
+    set("enable").await;
+    assert_eq!(marks(), 0);
+    let run = admin.submit(&json!({"app": id, "inputs": {}})).await;
+    assert_eq!(admin.ended(&run).await["status"], "succeeded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_app_is_removed_with_all_that_belongs_to_it_also_when_a_scheduler_dies_meanwhile() {
     let cluster = Cluster::start(&[("files.url", "place")], None).await;
     let (mut here, there) = (cluster.scheduler().await, cluster.scheduler().await);

@@ -77,6 +77,7 @@ mod redis_cluster;
 mod redis_page;
 mod refund;
 mod registered_calls;
+mod removals;
 mod removed_callers;
 mod rolling;
 mod runs_by_app;

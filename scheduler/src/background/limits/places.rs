@@ -7,6 +7,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
 use tidemill_common::store::{LimitsMax, PlaceChange, PlaceTaken, Reached, RunPlace, StoreError};
@@ -82,6 +83,7 @@ impl Limiter {
                 return Err(SubmitError::OverLimit(self.refused(Limited::Runs, by, (app, key), max)));
             }
         };
+        crash::pass(CrashPoint::PlaceTaken);
         let (is_armed, changes) = (!is_of_another, self.changes.clone());
         Ok(Some(TakenPlace { place, taken_at, is_of_another, is_armed, changes }))
     }
@@ -193,6 +195,9 @@ impl Limiter {
             tokio::select! {
                 count = coming.recv_many(&mut some, CHANGES_AT_ONCE) => if count == 0 { return },
                 () = drained => return,
+            }
+            if some.iter().any(|(_, change)| *change == Some(PlaceChange::Give)) {
+                crash::pass(CrashPoint::PlaceLeft);
             }
             if let Err(error) = self.apply(&mut some).await {
                 tracing::debug!(%error, "places of runs are given back later");
