@@ -19,12 +19,14 @@ const VERSION: &str = ":version";
 #[async_trait]
 impl Webhooks for RedisStore {
     async fn put_webhook(&self, app: &str, webhook: Option<&str>) -> Result<(), StoreError> {
-        let mut pipe = redis::pipe();
-        pipe.atomic();
-        match webhook {
-            Some(webhook) => pipe.cmd("HSET").arg(self.keys.webhooks()).arg(app).arg(webhook).ignore(),
-            None => pipe.cmd("HDEL").arg(self.keys.webhooks()).arg(app).ignore(),
+        let Some(webhook) = webhook else {
+            let (keys, args) = ([self.keys.webhooks()], args![app, VERSION]);
+            let script = &self.scripts.drop_webhook;
+            let _: String = self.connector.run("removing a webhook", script, &keys, &args).await?;
+            return Ok(());
         };
+        let mut pipe = redis::pipe();
+        pipe.atomic().cmd("HSET").arg(self.keys.webhooks()).arg(app).arg(webhook).ignore();
         pipe.cmd("HINCRBY").arg(self.keys.webhooks()).arg(VERSION).arg(1).ignore();
         self.connector.ask_all("storing a webhook", &pipe).await
     }

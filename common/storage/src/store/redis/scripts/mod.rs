@@ -34,7 +34,7 @@ scripts! {
     enter_conversation settle_turn change_conversation drop_conversation rate_message forget_runs put_entry remove_entry note_indexing publish_document drop_document replace_dataset replace_document called refuse_call
     put_annotation drop_annotation hit_annotation
     charge_upload give_back_upload settle_early_files note_audit settle_notice
-    store_blob index_runs set_app_state move_removal tidy_label close_app drop_app
+    store_blob index_runs set_app_state move_removal drop_webhook tidy_label close_app drop_app
 }
 
 #[cfg(test)]
