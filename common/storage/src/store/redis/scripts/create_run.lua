@@ -15,7 +15,7 @@
 --          16… field, value   then per blob: name, size
 -- RETURNS  "CREATED" | "EXISTS" | "PASSED" | "BUSY" | "QUEUE" | "NOGRAPH" | "NOBLOB" | "off" or "removing": the state
 --          of its app, which accepts no runs
--- CALLER   store/redis/runs.rs, create_run
+-- CALLER   store/redis/runs/create.rs, create
 local call, K, A = redis.call, KEYS, ARGV
 local function move()
   if A[11] == '' then return end

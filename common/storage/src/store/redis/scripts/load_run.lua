@@ -5,7 +5,7 @@
 -- RETURNS  {fields and values of the run, of the state, held chunks, the last entry of the events, fields and values
 --          of
 --          the results of closed frames, of the pauses}
--- CALLER   store/redis/runs.rs, at_rest
+-- CALLER   store/redis/runs/one_run.rs, at_rest
 local call, K = redis.call, KEYS
 return {
   call('HGETALL', K[1]), call('HGETALL', K[2]), call('LRANGE', K[3], 0, -1),
