@@ -1,24 +1,6 @@
 #!/bin/sh
-# Makes the environment of `make openapi-fuzz`, and prints its Python: target/openapi/venv, with the packages that
-# tests/tests/openapi/python/requirements.txt pins. It is made again when that file or the version of Python changes.
-# TIDEMILL_PYTHON names the Python to use, which is `python3` otherwise.
+# Makes the environment of `make openapi-fuzz` in target/openapi/venv, and prints its Python (venv.sh).
 set -eu
 
 cd "$(dirname "$0")/.."
-target=${CARGO_TARGET_DIR:-target}
-mkdir -p "$target/openapi"
-home=$(cd "$target/openapi" && pwd)/venv
-lock=tests/tests/openapi/python/requirements.txt
-python=${TIDEMILL_PYTHON:-python3}
-
-state="$("$python" -c 'import sys; print(sys.version)' | tr '\n' ' ') $(cksum <"$lock")"
-if [ "$(cat "$home/installed" 2>/dev/null || true)" != "$state" ]; then
-    echo "openapi-env: installing the packages of $lock" >&2
-    rm -rf "$home"
-    "$python" -m venv "$home"
-    # Only wheels: nothing is compiled, and no code of a package runs while it is installed.
-    "$home/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --only-binary :all: \
-        --require-hashes --requirement "$lock" >&2
-    printf '%s' "$state" >"$home/installed"
-fi
-echo "$home/bin/python"
+sh scripts/venv.sh openapi tests/tests/openapi/python/requirements.txt

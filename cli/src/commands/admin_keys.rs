@@ -4,10 +4,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 
 use super::common::Common;
-use super::keys::seconds;
+use super::key_verbs::{self, Expiry, Revocation, Rotation};
 use crate::console::Console;
 use crate::error::{Error, Exit};
-use crate::output::{json, table, text};
+use crate::output::{table, text};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -25,9 +25,8 @@ enum Verb {
         /// Who or what has it; the audit log shows it
         #[arg(long)]
         label: String,
-        /// For how long it is valid: 90m, 24h, 90d; without it, until it is revoked
-        #[arg(long, value_name = "TIME", value_parser = seconds)]
-        expires_in: Option<u64>,
+        #[command(flatten)]
+        expiry: Expiry,
         #[command(flatten)]
         common: Common,
     },
@@ -37,56 +36,30 @@ enum Verb {
         common: Common,
     },
     /// Replace an admin key: makes another one with the same role, and ends the old one later
-    Rotate {
-        /// Id of the old key, as `admin-keys ls` shows it
-        id: String,
-        /// For how long the old key stays valid: 90m, 24h, 7d; 0s revokes it at once
-        #[arg(long, value_name = "TIME", default_value = "24h", value_parser = seconds)]
-        overlap: u64,
-        #[command(flatten)]
-        common: Common,
-    },
+    Rotate(Rotation),
     /// Revoke an admin key: it is refused at once
-    Rm {
-        /// Id of the key, as `admin-keys ls` shows it
-        id: String,
-        #[command(flatten)]
-        common: Common,
-    },
+    Rm(Revocation),
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
-        Verb::Add { role, label, expires_in, common } => {
+        Verb::Add { role, label, expiry, common } => {
             let mut body = json!({"role": role, "label": label});
-            if let Some(seconds) = expires_in {
-                body["expires_in_seconds"] = (*seconds).into();
-            }
+            expiry.add_to(&mut body);
             let made = common.client()?.add_admin_key(&body).await?;
-            if common.json { json::whole(&made, console)? } else { console.text(render_added(&made))? }
+            key_verbs::show(&made, common, render_added, console)?;
         }
         Verb::Ls { common } => {
             let keys = common.client()?.admin_keys().await?;
-            if common.json { json::whole(&keys, console)? } else { console.text(render(&keys))? }
+            key_verbs::show(&keys, common, render, console)?;
         }
-        Verb::Rotate { id, overlap, common } => {
-            let made = common.client()?.rotate_admin_key(id, &json!({"overlap_seconds": overlap})).await?;
-            if common.json {
-                json::whole(&made, console)?;
-            } else {
-                console.text(render_added(&made))?;
-                console.note(format_args!("admin key {id} {}", super::keys::after_rotation(*overlap)));
-            }
+        Verb::Rotate(rotation) => {
+            let made = rotation.common.client()?.rotate_admin_key(&rotation.id, &rotation.body()).await?;
+            rotation.show(&made, "admin key", render_added, console)?;
         }
-        Verb::Rm { id, common } => {
-            common.client()?.revoke_admin_key(id).await?;
-            if common.json {
-                json::whole(&json!({"id": id, "revoked": true}), console)?;
-            } else {
-                console.note(format_args!(
-                    "admin key {id} is revoked; its open connections end within a second"
-                ));
-            }
+        Verb::Rm(revocation) => {
+            revocation.common.client()?.revoke_admin_key(&revocation.id).await?;
+            revocation.show("admin key", "its open connections end within a second", console)?;
         }
     }
     Ok(Exit::Succeeded)
@@ -101,11 +74,7 @@ fn render(keys: &Json) -> String {
     let row = |key: &Json| {
         let word = |name: &str| text::one_line(key[name].as_str().unwrap_or_default());
         let moment = |name: &str| key[name].as_f64().map(text::moment).unwrap_or_default();
-        let status = match (key["revoked_at"].is_null(), key["expires_at"].is_null()) {
-            (false, _) => format!("revoked {}", moment("revoked_at")),
-            (true, false) => format!("until {}", moment("expires_at")),
-            (true, true) => String::new(),
-        };
+        let status = key_verbs::status(key).unwrap_or_default();
         vec![word("id"), word("label"), word("role"), moment("created_at"), moment("last_used_at"), status]
     };
     let rows: Vec<_> = keys["data"].as_array().into_iter().flatten().map(row).collect();

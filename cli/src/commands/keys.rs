@@ -4,10 +4,11 @@ use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 
 use super::common::Common;
+use super::key_verbs::{self, Expiry, Revocation, Rotation};
 use super::limits;
 use crate::console::Console;
 use crate::error::{Error, Exit};
-use crate::output::{json, table, text};
+use crate::output::{table, text};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -32,9 +33,8 @@ enum Verb {
         #[arg(long, value_delimiter = ',', value_name = "SCOPES", conflicts_with = "datasets",
             value_parser = ["run", "read", "files", "forms"])]
         scopes: Vec<String>,
-        /// For how long it is valid: 90m, 24h, 90d; without it, until it is revoked
-        #[arg(long, value_name = "TIME", value_parser = seconds)]
-        expires_in: Option<u64>,
+        #[command(flatten)]
+        expiry: Expiry,
         #[command(flatten)]
         common: Common,
     },
@@ -55,35 +55,20 @@ enum Verb {
         common: Common,
     },
     /// Replace a key: makes another one that opens the same, and ends the old one later
-    Rotate {
-        /// Id of the old key, as `keys ls` shows it
-        id: String,
-        /// For how long the old key stays valid: 90m, 24h, 7d; 0s revokes it at once
-        #[arg(long, value_name = "TIME", default_value = "24h", value_parser = seconds)]
-        overlap: u64,
-        #[command(flatten)]
-        common: Common,
-    },
+    Rotate(Rotation),
     /// Revoke a key: it is refused at once; runs that it has started continue
-    Rm {
-        /// Id of the key, as `keys ls` shows it
-        id: String,
-        #[command(flatten)]
-        common: Common,
-    },
+    Rm(Revocation),
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
-        Verb::Add { app, label, scopes, expires_in, common, .. } => {
+        Verb::Add { app, label, scopes, expiry, common, .. } => {
             let client = common.client()?;
             let mut body = json!({});
             if let Some(label) = label {
                 body["label"] = label.as_str().into();
             }
-            if let Some(seconds) = expires_in {
-                body["expires_in_seconds"] = (*seconds).into();
-            }
+            expiry.add_to(&mut body);
             if !scopes.is_empty() {
                 body["scopes"] = json!(scopes);
             }
@@ -94,59 +79,26 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
                     client.add_dataset_key(&body).await?
                 }
             };
-            if common.json { json::whole(&made, console)? } else { console.text(render_added(&made))? }
+            key_verbs::show(&made, common, render_added, console)?;
         }
         Verb::Limits { id, change, common } => {
             return limits::perform(limits::Whose::Key(id), change, common, console).await;
         }
         Verb::Ls { app, common } => {
             let keys = common.client()?.keys(app.as_deref()).await?;
-            if common.json { json::whole(&keys, console)? } else { console.text(render(&keys))? }
+            key_verbs::show(&keys, common, render, console)?;
         }
-        Verb::Rotate { id, overlap, common } => {
-            let made = common.client()?.rotate_key(id, &json!({"overlap_seconds": overlap})).await?;
-            if common.json {
-                json::whole(&made, console)?;
-            } else {
-                console.text(render_added(&made))?;
-                console.note(format_args!("key {id} {}", after_rotation(*overlap)));
-            }
+        Verb::Rotate(rotation) => {
+            let made = rotation.common.client()?.rotate_key(&rotation.id, &rotation.body()).await?;
+            rotation.show(&made, "key", render_added, console)?;
         }
-        Verb::Rm { id, common } => {
-            common.client()?.revoke_key(id).await?;
-            if common.json {
-                json::whole(&json!({"id": id, "revoked": true}), console)?;
-            } else {
-                console.note(format_args!(
-                    "key {id} is revoked; its open connections end within a second, its runs continue"
-                ));
-            }
+        Verb::Rm(revocation) => {
+            revocation.common.client()?.revoke_key(&revocation.id).await?;
+            let effect = "its open connections end within a second, its runs continue";
+            revocation.show("key", effect, console)?;
         }
     }
     Ok(Exit::Succeeded)
-}
-
-/// The state of a rotated key that stays valid for so many seconds.
-pub(super) fn after_rotation(overlap: u64) -> String {
-    match overlap {
-        0 => "is revoked".to_string(),
-        seconds => format!("is valid for another {}", text::duration(seconds as f64)),
-    }
-}
-
-/// A time such as 90m, 24h or 7d, in seconds.
-pub(super) fn seconds(text: &str) -> Result<u64, String> {
-    let wrong = || "write a time such as 30s, 90m, 24h, 7d".to_string();
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong())?;
-    number.checked_mul(seconds).ok_or_else(wrong)
 }
 
 fn render_added(made: &Json) -> String {
@@ -175,12 +127,7 @@ fn render(keys: &Json) -> String {
         });
         let (spent, today) = (&key["spent"], &key["today"]);
         let moment = |name: &str| key[name].as_f64().map(text::moment).unwrap_or_default();
-        let mut status = Vec::new();
-        if !key["revoked_at"].is_null() {
-            status.push(format!("revoked {}", moment("revoked_at")));
-        } else if !key["expires_at"].is_null() {
-            status.push(format!("until {}", moment("expires_at")));
-        }
+        let mut status: Vec<String> = key_verbs::status(key).into_iter().collect();
         if !key["exceeded"].is_null() {
             status.push("exceeded".into());
         }
@@ -256,15 +203,6 @@ mod tests {
         let shown = render(&keys);
         for word in ["the shop", "run,read", "1970-01-01 00:00:01 UTC", "until 1970-01-01 00:01:00 UTC"] {
             assert!(shown.contains(word), "{word}: {shown}");
-        }
-    }
-
-    #[test]
-    fn times_are_read_in_their_unit() {
-        for (text, expected) in
-            [("0s", Some(0)), ("90m", Some(5400)), ("7d", Some(604_800)), ("7", None), ("d", None)]
-        {
-            assert_eq!(seconds(text).ok(), expected, "{text}");
         }
     }
 

@@ -20,6 +20,7 @@ mod doctor;
 mod export;
 mod fleet;
 mod import;
+mod key_verbs;
 mod keys;
 mod knowledge;
 mod limits;

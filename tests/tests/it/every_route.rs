@@ -7,7 +7,7 @@ use tidemill_tests::client::Client;
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::flow::Flow;
 
-use super::service_api_table::{concrete, rows};
+use super::service_api_table::{concrete, is_of_datasets, rows};
 
 /// The operations of our own API, from its description.
 pub(crate) fn native() -> Vec<(Method, String)> {
@@ -28,10 +28,9 @@ pub(crate) fn native() -> Vec<(Method, String)> {
 
 /// The operations of the service API that are there, those of datasets apart.
 fn service(of_datasets: bool) -> Vec<(Method, String)> {
-    let is_dataset = |path: &str| path.starts_with("/datasets") || path.starts_with("/workspaces");
     rows()
         .into_iter()
-        .filter(|(_, path, _)| is_dataset(path) == of_datasets)
+        .filter(|(_, path, _)| is_of_datasets(path) == of_datasets)
         .map(|(method, path, _)| (method, concrete(&path)))
         .collect()
 }

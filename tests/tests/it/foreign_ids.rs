@@ -9,7 +9,7 @@ use tidemill_tests::client::{Client, HttpResponse};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
 
-use super::service_api_table::rows;
+use super::service_api_table::{is_of_datasets, rows};
 use super::service_files::upload;
 use super::{System, system};
 
@@ -169,8 +169,7 @@ async fn started(system: &System, flow: &str) -> (Client, Client) {
 
 #[test]
 fn each_operation_that_names_a_thing_is_tried() {
-    let named =
-        |path: &str| path.contains('{') && !path.starts_with("/datasets") && !path.starts_with("/workspaces");
+    let named = |path: &str| path.contains('{') && !is_of_datasets(path);
     let all: BTreeSet<(String, String)> = rows()
         .into_iter()
         .filter(|(_, path, verdict)| verdict != "absent" && named(path))

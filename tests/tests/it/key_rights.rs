@@ -8,7 +8,7 @@ use tidemill_tests::cluster::Cluster;
 use tidemill_tests::flow::Flow;
 use tidemill_tests::wait::{LONG, until};
 
-use crate::service_api_table::{concrete, rows};
+use crate::service_api_table::{concrete, is_of_datasets, rows};
 
 const SCOPES: [&str; 4] = ["run", "read", "files", "forms"];
 /// Operations that each key of the app may use.
@@ -37,10 +37,9 @@ async fn each_operation_refuses_a_key_without_its_scope_and_accepts_exactly_one_
         clients.push((scope, admin.with_key(Some(text(&key, "key")))));
     }
     // Those of datasets have keys of their own.
-    let of_apps = |path: &str| !path.starts_with("/datasets") && !path.starts_with("/workspaces");
     let operations: Vec<(Method, String)> = rows()
         .into_iter()
-        .filter(|(_, path, verdict)| verdict != "absent" && of_apps(path))
+        .filter(|(_, path, verdict)| verdict != "absent" && !is_of_datasets(path))
         .map(|(method, path, _)| (method, path))
         .collect();
     assert!(operations.len() > 30, "{operations:?}");

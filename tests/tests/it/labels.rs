@@ -2,9 +2,14 @@
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
+use tidemill_common::config::RedisConfig;
+use tidemill_common::ids::{RunId, ShardId};
+use tidemill_common::store::redis::{RedisStore, StoreLimits};
+use tidemill_common::store::{Shards, label_id};
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{ADMIN_KEY, Cluster};
 use tidemill_tests::flow::Flow;
+use tidemill_tests::redis::Redis;
 use tidemill_tests::wait::{LONG, until};
 
 async fn found(client: &Client, query: &str) -> Vec<String> {
@@ -103,4 +108,32 @@ async fn entries_that_an_earlier_version_has_left_go() {
         if keys.is_empty() { Ok(()) } else { Err(keys) }
     })
     .await;
+}
+
+/// An earlier version has removed a run, but not its entry, and more older runs of the label exist than one look reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_run_leaves_the_list_of_its_label_also_when_many_older_runs_stay() {
+    const OLDER: u64 = 120;
+    let redis = Redis::start().await;
+    let config = RedisConfig { url: redis.url().into(), ..RedisConfig::default() };
+    let store = RedisStore::new(&config, StoreLimits::default()).expect("an address");
+    let (shard, label) = (ShardId(0), label_id("team", "blue"));
+    let list = store.keys().runs_of_label(shard, &label);
+    redis.cli(&["ZADD", &store.keys().labels(shard), "1", &label]);
+    for number in 0..=OLDER {
+        let run = RunId::new(number, 1, shard);
+        redis.cli(&["ZADD", &list, &number.to_string(), &run.to_string()]);
+        if number < OLDER {
+            redis.cli(&["HSET", &store.keys().run(run), "status", "succeeded"]);
+        }
+    }
+    for _ in 0..100 {
+        store.tidy_labels(shard, 5).await.expect("a look");
+        if redis.cli(&["ZCARD", &list]) == OLDER.to_string() {
+            break;
+        }
+    }
+    assert_eq!(redis.cli(&["ZCARD", &list]), OLDER.to_string());
+    let gone = RunId::new(OLDER, 1, shard).to_string();
+    assert_eq!(redis.cli(&["ZSCORE", &list, &gone]), "", "only the one that is gone was taken off");
 }

@@ -8,6 +8,11 @@ use tidemill_tests::cluster::Cluster;
 /// The number of operations in Dify's description of its service API.
 const OPERATIONS: usize = 82;
 
+/// True for a route that needs a key of datasets, and no key of an app.
+pub(crate) fn is_of_datasets(path: &str) -> bool {
+    path.starts_with("/datasets") || path.starts_with("/workspaces")
+}
+
 /// A row: method, path below `/v1`, and what the second column says. The rows of datasets begin with `/v1`, and have short
 /// names for the beginnings of long paths.
 pub(crate) fn rows() -> Vec<(Method, String, String)> {
