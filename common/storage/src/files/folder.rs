@@ -10,7 +10,9 @@ use futures_util::{StreamExt, stream};
 use tokio::fs::ReadDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::uploads::{self, Content, Each, Pieces, Place, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
+use super::uploads::{
+    self, Content, Each, Pieces, Place, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads,
+};
 use super::{Files, FilesError, RUNS, is_reference, new_reference};
 use tidemill_base::hidden::masked_url;
 use tidemill_base::ids::RunId;
@@ -140,10 +142,11 @@ impl Uploads for Folder {
     }
 
     fn each(&self, from_day: &str) -> Each {
-        let names = Names { root: self.path.join(UPLOADS), from_day: from_day.to_owned(), days: None, day: None };
+        let names =
+            Names { root: self.path.join(UPLOADS), from_day: from_day.to_owned(), days: None, day: None };
         let next = async |mut names: Names| {
             let name = names.next().await.map_err(FilesError::Folder)?;
-            Ok(name.map(|name| (name, names)))
+            Ok::<_, FilesError>(name.map(|name| (name, names)))
         };
         uploads::recorded(self.clone(), stream::try_unfold(names, next))
     }

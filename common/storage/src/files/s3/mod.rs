@@ -18,7 +18,9 @@ use object_store::path::Path;
 use object_store::{ClientOptions, Error, ObjectStore, ObjectStoreExt, RetryConfig};
 
 use super::config::FilesConfig;
-use super::uploads::{self, Content, Each, Pieces, Place, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
+use super::uploads::{
+    self, Content, Each, Pieces, Place, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads,
+};
 use super::{Files, FilesError, RUNS, is_reference, new_reference};
 use tidemill_base::ids::RunId;
 
