@@ -1,15 +1,14 @@
 //! Files in a folder: local, or on a network file system that all machines mount.
 
-use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
-use tokio::fs::ReadDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::names::Names;
 use super::uploads::{
     self, Content, Each, Pieces, Place, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads,
 };
@@ -142,8 +141,7 @@ impl Uploads for Folder {
     }
 
     fn each(&self, from_day: &str) -> Each {
-        let names =
-            Names { root: self.path.join(UPLOADS), from_day: from_day.to_owned(), days: None, day: None };
+        let names = Names::new(self.path.join(UPLOADS), from_day);
         let next = async |mut names: Names| {
             let name = names.next().await.map_err(FilesError::Folder)?;
             Ok::<_, FilesError>(name.map(|name| (name, names)))
@@ -208,60 +206,6 @@ async fn adopt(from: &Path, to: &Path) -> std::io::Result<()> {
             tokio::fs::rename(&beside, to).await
         }
         linked => linked,
-    }
-}
-
-/// The names of the files of uploads, one day after the other. Only the names of the days are in memory.
-struct Names {
-    root: PathBuf,
-    from_day: String,
-    /// The days that are left; `None` before the first look.
-    days: Option<VecDeque<String>>,
-    /// The day that is read now.
-    day: Option<ReadDir>,
-}
-
-impl Names {
-    async fn next(&mut self) -> std::io::Result<Option<String>> {
-        loop {
-            if let Some(day) = &mut self.day {
-                match day.next_entry().await? {
-                    Some(entry) => match entry.file_name().into_string() {
-                        Ok(name) => return Ok(Some(name)),
-                        // It is not ours.
-                        Err(_) => continue,
-                    },
-                    None => self.day = None,
-                }
-            }
-            let days = match &mut self.days {
-                Some(days) => days,
-                days => days.insert(days_from(&self.root, &self.from_day).await?),
-            };
-            let Some(day) = days.pop_front() else { return Ok(None) };
-            self.day = entries_of(&self.root.join(day)).await?;
-        }
-    }
-}
-
-/// The names in the folder of all uploads from a day on, in order.
-async fn days_from(root: &Path, from_day: &str) -> std::io::Result<VecDeque<String>> {
-    let mut days = Vec::new();
-    let mut entries = entries_of(root).await?;
-    while let Some(entries) = &mut entries
-        && let Some(entry) = entries.next_entry().await?
-    {
-        days.extend(entry.file_name().into_string().ok().filter(|day| day.as_str() >= from_day));
-    }
-    days.sort_unstable();
-    Ok(days.into())
-}
-
-/// What is in a folder; `None` when there is no such folder.
-async fn entries_of(folder: &Path) -> std::io::Result<Option<ReadDir>> {
-    match tokio::fs::read_dir(folder).await {
-        Err(error) if is_gone(&error) || error.kind() == ErrorKind::NotADirectory => Ok(None),
-        entries => entries.map(Some),
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod config;
 mod folder;
+mod names;
 mod packages;
 mod s3;
 mod uploads;
