@@ -165,13 +165,16 @@ mod tests {
 
     use serde_json::json;
     use tidemill_common::clock::SystemClock;
+    use tidemill_common::config::Config;
     use tidemill_common::ids::ShardId;
     use tidemill_common::store::memory::MemoryStore;
     use tidemill_common::store::{Created, NewRun};
     use tidemill_common::wire::fact::kind;
 
     use super::*;
-    use crate::background::removals::RunsFate;
+    use crate::background::removals::{Removals, RunsFate};
+    use crate::submit::Submitter;
+    use crate::workflows::Workflows;
 
     /// Creates a run of an app and a user at a time, in microseconds.
     async fn create(store: &MemoryStore, (app, user): (&str, &str), at: i64, caller: Option<RunId>) -> RunId {
@@ -223,6 +226,36 @@ mod tests {
         assert_eq!(of(Some(RunStatus::Paused), true).await, (Vec::new(), None));
         let (first, next) = of(None, false).await;
         assert!(first.is_empty() && next.is_some(), "a look at all runs takes more pieces");
+    }
+
+    #[tokio::test]
+    async fn a_removal_of_a_user_looks_once_at_the_runs_of_others() {
+        let mut config = Config::default();
+        config.files.url = "/nowhere/uploads".into();
+        let config = Arc::new(config);
+        let mut requests = Vec::new();
+        for others in [0, 4 * PIECE] {
+            let store = Arc::new(store());
+            for at in 0..others {
+                create(&store, ("b", "bob"), i64::try_from(at).unwrap(), None).await;
+            }
+            let workflows = Arc::new(Workflows::new(&config, None));
+            let submitter = Arc::new(Submitter::new(store.clone(), config.clone(), workflows));
+            let removals = Removals::new(store.clone(), submitter);
+            let text = removal(Some("ada")).to_text();
+            store.removals().move_removal("r", None, Some(&text)).await.unwrap();
+            let before = store.requests();
+            let mut waiting = Vec::new();
+            let mut looks = 0_u64;
+            while !store.removals().removals_under_way().await.unwrap().is_empty() {
+                removals.look(&mut waiting).await.unwrap();
+                looks += 1;
+            }
+            requests.push(store.requests() - before - looks);
+        }
+        // A piece is some requests. A look at all runs has five pieces.
+        let more = requests[1] - requests[0];
+        assert!((5 * 2..5 * 10).contains(&more), "{requests:?}");
     }
 
     #[tokio::test]
