@@ -197,7 +197,7 @@ impl Removals {
         let letters = self.store.dead_letters(&ListDead { before, limit: PIECE }).await?;
         let runs: Vec<Option<RunId>> = letters.iter().map(|letter| letter.run.parse().ok()).collect();
         let known: Vec<RunId> = runs.iter().flatten().copied().collect();
-        let fields = self.store.app_records().fields_of_runs(&known, &super::runs::FIELDS).await?;
+        let fields = self.store.app_records().fields_of_runs(&known, &super::found::FIELDS).await?;
         let belong = self.belong(removal, &fields).await?;
         let mut are_meant = belong.iter().zip(&fields).map(|(belongs, fields)| *belongs || fields.is_empty());
         for (letter, run) in letters.iter().zip(runs) {
