@@ -3,6 +3,8 @@
 //! its tools. Plugins run only on Linux, because only there they are confined; packages are read everywhere.
 
 #[cfg(target_os = "linux")]
+pub mod cache;
+#[cfg(target_os = "linux")]
 pub mod install;
 pub mod limits;
 pub mod package;

@@ -2,6 +2,8 @@
 //! tests them on a worker ([`test`]). It also shows whether and how a plugin would run here, and tries one of its tools on
 //! this machine; nothing is stored then besides the environment, and no scheduler or worker takes part.
 
+#[cfg(target_os = "linux")]
+mod clean;
 mod config;
 mod installed;
 mod show;
@@ -39,6 +41,8 @@ enum Verb {
     Config(Config),
     /// Call a tool of an installed plugin on a worker, or let the plugin check its credentials
     Test(Test),
+    /// Remove packages and environments from the cache folder of this machine that no process uses
+    Clean(Clean),
     /// Read a plugin and show what it offers, what it needs, what it asks to be allowed, and all its problems
     Show(ShowAny),
     /// Make the plugin's environment, invoke one of its tools in a confined process, and print the tool's messages
@@ -114,6 +118,19 @@ struct Test {
     wait: u64,
     #[command(flatten)]
     common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Clean {
+    /// The cache folder [default: that of `try`, and of workers without `plugins.cache`]
+    #[arg(long, value_name = "FOLDER")]
+    cache: Option<PathBuf>,
+    /// Only what no process has used for this time; 0 removes all that no process uses now
+    #[arg(long, value_name = "SECONDS", default_value_t = 7 * 24 * 3600)]
+    unused: u64,
+    /// Show the answer as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -199,6 +216,10 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             }
             Some(_) | None => show::perform(&arguments.show, console).await,
         },
+        #[cfg(target_os = "linux")]
+        Verb::Clean(arguments) => clean::perform(arguments, console).await,
+        #[cfg(not(target_os = "linux"))]
+        Verb::Clean(_) => Err(Error::Failed("plugins run only on Linux, so there is nothing to remove".into())),
         #[cfg(target_os = "linux")]
         Verb::Try(arguments) => trial::perform(arguments, console).await,
         #[cfg(not(target_os = "linux"))]

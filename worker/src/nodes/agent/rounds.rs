@@ -103,7 +103,7 @@ impl<'a> Rounds<'a> {
                 provider_id: &one.provider,
                 provider_name: &one.provider,
                 tool: &one.name,
-                plugin: None,
+                plugin: one.plugin.as_deref(),
             };
             let tool = means.tools.find(name).await;
             let tool = tool.map_err(Unready::from)?;

@@ -70,7 +70,7 @@ impl<'a> ToolSet<'a> {
                 provider_id: &one.provider,
                 provider_name: &one.provider,
                 tool: &one.name,
-                plugin: None,
+                plugin: one.plugin.as_deref(),
             };
             let found = tool_access.tools.find(name).await;
             let tool = found.map_err(|error| {
