@@ -5,6 +5,8 @@
 #[cfg(target_os = "linux")]
 pub mod cache;
 #[cfg(target_os = "linux")]
+mod datasource;
+#[cfg(target_os = "linux")]
 pub mod install;
 pub mod limits;
 pub mod package;

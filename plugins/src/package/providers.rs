@@ -42,10 +42,28 @@ pub struct Provider {
     pub name: String,
     pub label: String,
     pub credentials: Vec<Parameter>,
+    /// Credentials can also come from a login at a server (OAuth).
+    pub has_oauth: bool,
+    /// What a provider of datasources reads: `website_crawl`, `online_document` or `online_drive`.
+    pub source_kind: Option<String>,
     /// Strategies, datasources, events, models or endpoints.
     pub items: Vec<Item>,
     /// The kinds of models that it serves, as it writes them.
     pub model_kinds: Vec<String>,
+}
+
+impl Provider {
+    /// The provider as one of tools, for its name and its credentials.
+    pub fn as_tools(&self) -> ToolProvider {
+        ToolProvider {
+            file: self.file.clone(),
+            name: self.name.clone(),
+            label: self.label.clone(),
+            credentials: self.credentials.clone(),
+            has_oauth: self.has_oauth,
+            tools: Vec::new(),
+        }
+    }
 }
 
 /// Something that a provider offers.
@@ -156,6 +174,8 @@ fn provider(
         name: name.unwrap_or_default(),
         label: identity.label("label"),
         credentials: credentials(&root),
+        has_oauth: root.get("oauth_schema").is_some(),
+        source_kind: root.maybe_text("provider_type"),
         items: items(reader, &root),
         model_kinds: root.texts("supported_model_types"),
     })
