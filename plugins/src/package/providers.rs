@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value as Json;
 
+use super::datasources;
 use super::manifest::Extensions;
 use super::parameter::{self, Parameter};
 use super::spot::{Reader, Spot};
@@ -97,7 +98,11 @@ pub(super) fn read(reader: &Reader<'_>, extensions: &Extensions) -> Providers {
         agent_strategies: each(&extensions.agent_strategies, |reader, root| {
             in_files(reader, root, "strategies")
         }),
-        datasources: each(&extensions.datasources, |reader, root| in_files(reader, root, "datasources")),
+        datasources: extensions
+            .datasources
+            .iter()
+            .filter_map(|file| datasources::provider(reader, file))
+            .collect(),
         triggers: each(&extensions.triggers, |reader, root| in_files(reader, root, "events")),
         endpoints: each(&extensions.endpoints, endpoints),
     }
@@ -158,7 +163,7 @@ fn tool(reader: &Reader<'_>, file: &str) -> Option<Tool> {
     })
 }
 
-fn provider(
+pub(super) fn provider(
     reader: &Reader<'_>,
     file: &str,
     items: fn(&Reader<'_>, &Spot<'_>) -> Vec<Item>,
@@ -182,7 +187,7 @@ fn provider(
 }
 
 /// Items that are in files of their own.
-fn in_files(reader: &Reader<'_>, root: &Spot<'_>, key: &str) -> Vec<Item> {
+pub(super) fn in_files(reader: &Reader<'_>, root: &Spot<'_>, key: &str) -> Vec<Item> {
     let files = reader.named(&root.list(key));
     let item = |file: &String| {
         let yaml = reader.read(file)?;

@@ -37,7 +37,7 @@ enum Verb {
     Ls(Listing),
     /// Remove an installed plugin
     Rm(Remove),
-    /// Store the credentials of a tool provider, and let the plugin check them on a worker
+    /// Store the credentials of a provider of tools or datasources, and let the plugin check them on a worker
     Config(Config),
     /// Call a tool of an installed plugin on a worker, or let the plugin check its credentials
     Test(Test),

@@ -279,10 +279,10 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
         let message = format!("{id} cannot run: {problem}; `tidemill plugins show` lists all problems");
         return Err(ApiError::invalid_param(message));
     }
-    if package.providers.tools.is_empty() {
-        return Err(ApiError::invalid_param(format!(
-            "{id} has no tools; models, agent strategies, datasources, triggers and endpoints of plugins do not run here"
-        )));
+    if !package.has_parts_that_run() {
+        let reasons = package.parts_that_do_not_run().join(" ");
+        let message = format!("{id} has neither tools nor datasources, so nothing of it can run here. {reasons}");
+        return Err(ApiError::invalid_param(message.trim_end().to_owned()));
     }
     let manifest = &package.manifest;
     let fits = |text: &str| {
@@ -294,10 +294,11 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
             "{id:?} cannot be installed: author, name and version have 1 to 64 letters, digits, `.`, `_`, `-` or `+`"
         )));
     }
-    if let Some(provider) = package.providers.tools.iter().find(|provider| !fits(&provider.name)) {
+    let tools = package.providers.tools.iter().map(|provider| &provider.name);
+    let mut names = tools.chain(package.providers.datasources.iter().map(|provider| &provider.name));
+    if let Some(name) = names.find(|name| !fits(name)) {
         return Err(ApiError::invalid_param(format!(
-            "{id} cannot be installed: its provider {:?} needs a name of 1 to 64 letters, digits, `.`, `_`, `-` or `+`",
-            provider.name
+            "{id} cannot be installed: its provider {name:?} needs a name of 1 to 64 letters, digits, `.`, `_`, `-` or `+`"
         )));
     }
     Ok(package)
