@@ -12,6 +12,7 @@ pub mod limits;
 pub mod package;
 #[cfg(target_os = "linux")]
 pub mod process;
+mod record;
 pub mod settings;
 #[cfg(target_os = "linux")]
 pub mod tool;

@@ -14,6 +14,7 @@ pub mod plugins;
 mod providers;
 pub(crate) mod reading;
 pub mod secrets;
+pub mod trial;
 mod settings;
 
 pub use draft::{Draft, DraftError, draft};

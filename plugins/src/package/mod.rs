@@ -14,7 +14,6 @@ mod pattern;
 mod problem;
 mod providers;
 pub mod python;
-mod record;
 mod signature;
 mod spot;
 #[cfg(test)]

@@ -94,6 +94,7 @@ const NEEDS: [(&str, &[(Method, Role)]); 63] = [
     ("/plugin-credentials/{id}", &[(Method::GET, READ_ONLY), (Method::PUT, ADMIN), (Method::DELETE, ADMIN)]),
     ("/plugins", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),
     ("/plugins/{id}", &[(Method::GET, READ_ONLY), (Method::DELETE, ADMIN)]),
+    ("/plugins/{id}/options", &[(Method::POST, OPERATOR)]),
     ("/profiles", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),
     ("/profiles/{id}", &[(Method::GET, READ_ONLY), (Method::PUT, ADMIN), (Method::DELETE, ADMIN)]),
     ("/providers", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),

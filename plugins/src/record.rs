@@ -2,7 +2,7 @@
 
 use tidemill_common::registry::plugins::{CredentialField, InstalledPlugin, PluginProvider};
 
-use super::{Package, Parameter, Provider, Signature, ToolProvider};
+use crate::package::{Package, Parameter, Provider, Signature, ToolProvider};
 
 impl Package {
     /// The record of this package, which has this many bytes as an archive.
