@@ -3,7 +3,6 @@
 
 use serde_json::{Value as Json, json};
 
-use super::message::MessageError;
 use super::{Call, ToolError};
 
 /// Most options, and most parameters, that are taken.
@@ -21,10 +20,12 @@ impl Call<'_> {
             "provider": self.provider.name, "provider_action": tool, "parameter": parameter,
             "credentials": self.credentials, "credential_type": kind,
         });
-        self.ask(request, "options").await
+        let options = self.ask(request, "options").await?;
+        options.ok_or_else(|| ToolError::unusable("the plugin has answered with no list of options".into()))
     }
 
-    /// The parameters that a tool has now, in Dify's form.
+    /// The parameters that a tool has now besides those that it declares, in Dify's form. Those SDKs that have no way to this question
+    /// answer nothing.
     ///
     /// # Errors
     /// [`ToolError`].
@@ -33,11 +34,11 @@ impl Call<'_> {
             "type": "tool", "action": "get_tool_runtime_parameters", "user_id": self.user,
             "provider": self.provider.name, "tool": tool, "credentials": self.credentials,
         });
-        self.ask(request, "parameters").await
+        Ok(self.ask(request, "parameters").await?.unwrap_or_default())
     }
 
-    /// Asks for the list under a key of the answer.
-    async fn ask(&self, request: Json, key: &'static str) -> Result<Vec<Json>, ToolError> {
+    /// Asks for the list under a key of the answer; `None` for no answer.
+    async fn ask(&self, request: Json, key: &'static str) -> Result<Option<Vec<Json>>, ToolError> {
         let mut session = self.open(request).await?;
         let mut found = None;
         while let Some(mut part) = session.next().await? {
@@ -45,8 +46,9 @@ impl Call<'_> {
                 found.get_or_insert(items);
             }
         }
-        let mut items = found.ok_or_else(|| MessageError::new(format!("it has no list {key:?}")))?;
-        items.truncate(ITEMS_MAX);
-        Ok(items)
+        Ok(found.map(|mut items: Vec<Json>| {
+            items.truncate(ITEMS_MAX);
+            items
+        }))
     }
 }
