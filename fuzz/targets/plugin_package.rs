@@ -22,7 +22,9 @@ fn packed(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for line in text.split_inclusive('\n') {
         match line.strip_prefix(FILE) {
-            Some(name) => writer.start_file(name.trim_end(), zip::write::SimpleFileOptions::default()).ok()?,
+            Some(name) => {
+                writer.start_file(name.trim_end(), zip::write::SimpleFileOptions::default()).ok()?
+            }
             None => std::io::Write::write_all(&mut writer, line.as_bytes()).ok()?,
         }
     }
@@ -35,7 +37,9 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(package) = Package::read(made.as_deref().unwrap_or(bytes), &limits, None) else { return };
     assert!(package.problems.len() <= limits.problems_max);
     assert!(package.files.bytes() <= limits.unpacked_bytes_max);
-    assert!(package.files.names().all(|name| !name.starts_with('/') && !name.split('/').any(|part| part == "..")));
+    assert!(
+        package.files.names().all(|name| !name.starts_with('/') && !name.split('/').any(|part| part == ".."))
+    );
     // The id goes into errors and paths.
     let id = package.id();
     assert!(id.chars().all(|c| c.is_ascii_alphanumeric() || "/:._-+".contains(c)), "{id:?}");

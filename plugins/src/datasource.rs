@@ -25,7 +25,8 @@ impl Call<'_> {
     /// # Errors
     /// [`ToolError`].
     pub async fn download(&self, datasource: &str, file: &Json) -> Result<Results, ToolError> {
-        let wanted = json!({"id": file["id"].as_str().unwrap_or_default(), "bucket": file["bucket"].as_str()});
+        let wanted =
+            json!({"id": file["id"].as_str().unwrap_or_default(), "bucket": file["bucket"].as_str()});
         self.read("invoke_online_drive_download_file", datasource, ("request", wanted)).await
     }
 

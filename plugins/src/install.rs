@@ -226,11 +226,7 @@ enum Held {
 }
 
 /// Waits until no other process makes or removes this folder.
-async fn held(
-    path: &Path,
-    settings: &Settings,
-    say: &(dyn Fn(String) + Sync),
-) -> Result<Held, InstallError> {
+async fn held(path: &Path, settings: &Settings, say: &(dyn Fn(String) + Sync)) -> Result<Held, InstallError> {
     let until = tokio::time::Instant::now() + settings.install_timeout;
     let mut said = false;
     loop {

@@ -65,7 +65,12 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     }
     let each = |seconds: &mut Vec<f64>| median(seconds) * 1e3 / TOOLS as f64;
     let (own, plugin) = (each(&mut by_own), each(&mut by_plugin));
-    lab.add_row(Row::bare("plugin/builtin", own, "ms", "a node with the built-in tool `time`, one after the other"));
+    lab.add_row(Row::bare(
+        "plugin/builtin",
+        own,
+        "ms",
+        "a node with the built-in tool `time`, one after the other",
+    ));
     lab.add_row(Row::bare("plugin/tool", plugin, "ms", "a node with a tool of a plugin whose process runs"));
     lab.add_row(Row {
         targets: &[Target::AtMost(5.0)],

@@ -14,8 +14,8 @@ pub mod plugins;
 mod providers;
 pub(crate) mod reading;
 pub mod secrets;
-pub mod trial;
 mod settings;
+pub mod trial;
 
 pub use draft::{Draft, DraftError, draft};
 pub use entry::{opened, public_form};

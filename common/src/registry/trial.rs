@@ -9,12 +9,7 @@ use tidemill_base::value::JsonMap;
 ///
 /// # Errors
 /// The provider has another form; in words.
-pub fn workflow(
-    provider: &str,
-    version: Option<&str>,
-    tool: &str,
-    params: &JsonMap,
-) -> Result<Json, String> {
+pub fn workflow(provider: &str, version: Option<&str>, tool: &str, params: &JsonMap) -> Result<Json, String> {
     let [author, plugin, name] = provider.split('/').collect::<Vec<_>>()[..] else {
         return Err(format!("{provider:?} is not a provider: write AUTHOR/PLUGIN/PROVIDER"));
     };

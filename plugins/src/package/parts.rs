@@ -13,7 +13,10 @@ impl Package {
         let providers = &self.providers;
         let mut sentences = Vec::new();
         for (is_there, sentence) in [
-            (!providers.models.is_empty(), "Its models do not run here: Tidemill has its own clients for models."),
+            (
+                !providers.models.is_empty(),
+                "Its models do not run here: Tidemill has its own clients for models.",
+            ),
             (
                 !providers.agent_strategies.is_empty(),
                 "Its agent strategies do not run here: agents use function_calling and ReAct of Tidemill.",
@@ -22,7 +25,10 @@ impl Package {
                 !providers.triggers.is_empty(),
                 "Its triggers do not run here: webhooks, schedules and the API start runs.",
             ),
-            (!providers.endpoints.is_empty(), "Its endpoints do not run here: no worker serves HTTP for a plugin."),
+            (
+                !providers.endpoints.is_empty(),
+                "Its endpoints do not run here: no worker serves HTTP for a plugin.",
+            ),
         ] {
             if is_there {
                 sentences.push(sentence.to_owned());

@@ -63,8 +63,7 @@ impl Launch<'_> {
         let permissions = installed.package.manifest.permissions.clone();
         let shared = Arc::new(Shared::new(plugin.clone(), settings.process.clone(), permissions, input));
         let installed = installed.clone();
-        let belongings =
-            Belongings { running, scratch, _gate: gate, _permit: permit, _installed: installed };
+        let belongings = Belongings { running, scratch, _gate: gate, _permit: permit, _installed: installed };
         Process::new(belongings, shared, lines, offered).await
     }
 }

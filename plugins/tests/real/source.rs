@@ -44,7 +44,10 @@ async fn a_plugin_reads_pages_and_files_of_a_drive(lab: &Lab) {
     let call = |provider, token: &str| of_source(&bench, provider, token);
     call(&pages, "the-right-token").validate_datasource_credentials().await.unwrap();
     let error = call(&pages, "wrong").validate_datasource_credentials().await.unwrap_err().to_string();
-    assert!(error.contains("does not accept the credentials") && error.contains("the token is wrong"), "{error}");
+    assert!(
+        error.contains("does not accept the credentials") && error.contains("the token is wrong"),
+        "{error}"
+    );
     let page = json!({"workspace_id": "w", "page_id": "p", "type": "page"});
     let read = taken(call(&pages, "the-right-token").page("pages", &page).await.unwrap()).await.unwrap();
     let content = Message::Variable { name: "content".into(), value: json!("page p of w"), is_piece: false };

@@ -67,12 +67,7 @@ pub struct Wanted<'a> {
 ///
 /// # Errors
 /// [`InstallError`]. What was begun is removed.
-pub async fn make(
-    wanted: &Wanted<'_>,
-    making: PathBuf,
-    path: &Path,
-    lock: File,
-) -> Result<(), InstallError> {
+pub async fn make(wanted: &Wanted<'_>, making: PathBuf, path: &Path, lock: File) -> Result<(), InstallError> {
     let place = Place(making);
     let doing = "making an environment for a plugin";
     let failed = |reason: String| InstallError::Program { doing, reason };

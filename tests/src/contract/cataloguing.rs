@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Broken, Outcome, Subject, holds, same};
-use tidemill_common::store::{Catalog, CatalogKind, EntryPut, EntryRemoved, Expected, Jobs, PutEntry, Runs, Store};
+use tidemill_common::store::{
+    Catalog, CatalogKind, EntryPut, EntryRemoved, Expected, Jobs, PutEntry, Runs, Store,
+};
 
 const PROVIDER: CatalogKind = CatalogKind::Provider;
 const PROFILE: CatalogKind = CatalogKind::Profile;

@@ -26,12 +26,19 @@ async fn a_datasource_node_reads_pages_and_files_through_its_plugin() {
         assert!(said.contains("the plugin accepts the credentials"), "{said}");
     }
     let refused = lab
-        .tidemill(&["plugins", "config", "tidemill/source/pages", "--secret-stdin", "token", "--app", "x"], "wrong")
+        .tidemill(
+            &["plugins", "config", "tidemill/source/pages", "--secret-stdin", "token", "--app", "x"],
+            "wrong",
+        )
         .await;
     assert!(!refused.status.success(), "{refused:?}");
 
     let read = run(&lab, "pages", "online_document", &page).await;
-    assert_eq!((&read["status"], &read["outputs"]["content"]), (&json!("succeeded"), &json!("page p of w")), "{read}");
+    assert_eq!(
+        (&read["status"], &read["outputs"]["content"]),
+        (&json!("succeeded"), &json!("page p of w")),
+        "{read}"
+    );
     let gone = json!({"workspace_id": "w", "page": {"page_id": "gone", "type": "page"}});
     let failed = run(&lab, "pages", "online_document", &gone).await;
     assert!(failed["error"].as_str().unwrap().contains("there is no such page"), "{failed}");
@@ -51,7 +58,12 @@ async fn the_options_of_a_parameter_come_from_the_plugin_on_a_worker() {
     let path = format!("/api/v1/plugins/{}/options", PICK.replace('/', "%2F"));
     let body = json!({"provider": "pick", "tool": "pick", "parameter": "room"});
     let answer = lab.client.post(&path, &body).await;
-    assert_eq!((answer.status, &answer.body["options"][0]["value"]), (200, &json!("room-blue")), "{}", answer.text);
+    assert_eq!(
+        (answer.status, &answer.body["options"][0]["value"]),
+        (200, &json!("room-blue")),
+        "{}",
+        answer.text
+    );
     let body = json!({"provider": "pick", "tool": "none", "parameter": "room"});
     let answer = lab.client.post(&path, &body).await;
     assert_eq!((answer.status, &answer.body["code"]), (422, &json!("no_options")), "{}", answer.text);

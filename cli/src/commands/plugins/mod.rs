@@ -243,7 +243,9 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
         #[cfg(target_os = "linux")]
         Verb::Clean(arguments) => clean::perform(arguments, console).await,
         #[cfg(not(target_os = "linux"))]
-        Verb::Clean(_) => Err(Error::Failed("plugins run only on Linux, so there is nothing to remove".into())),
+        Verb::Clean(_) => {
+            Err(Error::Failed("plugins run only on Linux, so there is nothing to remove".into()))
+        }
         #[cfg(target_os = "linux")]
         Verb::Try(arguments) => trial::perform(arguments, console).await,
         #[cfg(not(target_os = "linux"))]

@@ -41,7 +41,11 @@ pub(super) async fn perform(arguments: &Options, console: &mut Console) -> Resul
         return Ok(Exit::Succeeded);
     }
     for option in options.as_array().into_iter().flatten() {
-        console.line(one_line(&format!("{}  {}", catalog::text(&option["value"]), label(&option["label"]))))?;
+        console.line(one_line(&format!(
+            "{}  {}",
+            catalog::text(&option["value"]),
+            label(&option["label"])
+        )))?;
     }
     Ok(Exit::Succeeded)
 }

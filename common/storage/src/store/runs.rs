@@ -8,11 +8,11 @@ use async_trait::async_trait;
 use super::labels::{LABELS_FIELD, label_ids};
 use super::{
     Annotations, AppKey, AppLimits, AppRecords, AppState, AuditLog, Catalog, CatalogKind, ConversationChange,
-    ConversationRef, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, EntryRemoved, Fired,
-    Fleet, Following, FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead,
-    ListedConversation, Meta, NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Removals, Revoked,
-    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged,
-    WaitingCall, Webhooks, unreadable_events,
+    ConversationRef, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut,
+    EntryRemoved, Fired, Fleet, Following, FromSchedule, KeyCost, KeyGrant, KnowledgeBases,
+    ListConversations, ListDead, ListedConversation, Meta, NewKey, PutBack, PutEntry, Rated, Rating, Refusal,
+    Removals, Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge,
+    UploadCharged, WaitingCall, Webhooks, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};

@@ -7,8 +7,8 @@
 use serde_json::{Value as Json, json};
 
 use super::NodeResult;
-use super::tool::outputs::RESERVED;
 use super::fields::{INVALID_NODE_DATA, mapping, required, selector, text};
+use super::tool::outputs::RESERVED;
 use crate::dsl::Problems;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::template::{Template, mention};
@@ -336,7 +336,9 @@ mod tests {
     fn a_plugin_reads_pages_and_files_of_drives() {
         let data = data(json!({"datasource_name": "pages", "plugin_unique_identifier": "a/p:1@x"}));
         let data = DatasourceData::parse(&data, &mut Problems::new()).expect("usable");
-        let run = |kind: &str, info: Json| Pool::new(json!({"sys": {"datasource_type": kind, "datasource_info": info}}));
+        let run = |kind: &str, info: Json| {
+            Pool::new(json!({"sys": {"datasource_type": kind, "datasource_info": info}}))
+        };
         let page = json!({"workspace_id": "w", "page": {"page_id": "p1", "type": "page"}});
         let pool = run("online_document", page.clone());
         let reading = data.reading(&pool).expect("a plugin reads it");

@@ -10,7 +10,9 @@ use tidemill_common::limits::CATALOG_ENTRIES_MAX;
 use tidemill_common::registry::calls::standard;
 use tidemill_common::registry::secrets::SecretError;
 use tidemill_common::registry::{DraftError, draft, public_form};
-use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, LiveWorker, PutEntry};
+use tidemill_common::store::{
+    Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, LiveWorker, PutEntry,
+};
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;

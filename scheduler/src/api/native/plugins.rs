@@ -13,7 +13,9 @@ use tidemill_common::files::{self, FilesError, Packages};
 use tidemill_common::limits::{CATALOG_ENTRIES_MAX, CATALOG_ENTRY_BYTES_MAX};
 use tidemill_common::registry::plugins::InstalledPlugin;
 use tidemill_common::registry::public_form;
-use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, LiveWorker, PutEntry};
+use tidemill_common::store::{
+    Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, LiveWorker, PutEntry,
+};
 use tidemill_plugins::limits::PackageLimits;
 use tidemill_plugins::package::{Package, PublicKey, Severity, Signature};
 
@@ -281,7 +283,8 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
     }
     if !package.has_parts_that_run() {
         let reasons = package.parts_that_do_not_run().join(" ");
-        let message = format!("{id} has neither tools nor datasources, so nothing of it can run here. {reasons}");
+        let message =
+            format!("{id} has neither tools nor datasources, so nothing of it can run here. {reasons}");
         return Err(ApiError::invalid_param(message.trim_end().to_owned()));
     }
     let manifest = &package.manifest;

@@ -15,11 +15,11 @@ use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Annotations, Answered, App, AppKey, AppLimits, AppRecords, AuditEntry, AuditKept, AuditLog, AuditPage,
     Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter,
-    DueSchedule, Durability, Durable, Entered, Entering, EntryPut, EntryRemoved, Fired, Fleet, Following, KeyCost,
-    KeyGrant, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey,
-    NewRun, Notice, NoticePlace, NoticeTried, NoticesAhead, Page, PauseAnswer, PutBack, PutEntry, Rated,
-    Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
-    Trigger, TriggerChanges, TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall,
+    DueSchedule, Durability, Durable, Entered, Entering, EntryPut, EntryRemoved, Fired, Fleet, Following,
+    KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta,
+    NewKey, NewRun, Notice, NoticePlace, NoticeTried, NoticesAhead, Page, PauseAnswer, PutBack, PutEntry,
+    Rated, Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling,
+    StoreError, Trigger, TriggerChanges, TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall,
     WaitingNotices, Webhooks, Written,
 };
 use tidemill_common::wire::entry::EventEntry;

@@ -27,7 +27,11 @@ impl PluginHost {
                 Ok(Ok(Cleaned { removed, bytes, .. })) => {
                     if !removed.is_empty() {
                         let folders = removed.len();
-                        tracing::info!(folders, bytes, "removed packages and environments that no plugin uses any more");
+                        tracing::info!(
+                            folders,
+                            bytes,
+                            "removed packages and environments that no plugin uses any more"
+                        );
                     }
                 }
                 Ok(Err(error)) => tracing::warn!(%error, "the cache folder of plugins cannot be cleaned"),

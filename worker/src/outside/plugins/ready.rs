@@ -146,7 +146,9 @@ fn others(workers: &[LiveWorker], me: &str, queues: &[String], (id, sha256): (&s
         found = match about.plugin(id, sha256) {
             Some(PluginState::Ready) if is_all => return Others::Ready,
             Some(PluginState::Preparing) if is_all => Others::Preparing,
-            Some(PluginState::Ready | PluginState::Preparing) | None if is_any && found == Others::NoWorker => {
+            Some(PluginState::Ready | PluginState::Preparing) | None
+                if is_any && found == Others::NoWorker =>
+            {
                 Others::Unknown
             }
             _ => found,

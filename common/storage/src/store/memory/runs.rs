@@ -13,10 +13,10 @@ use crate::store::labels::{LABELS_FIELD, label_ids};
 use crate::store::{
     Annotations, Answered, App, AppKey, AppLimits, AppRecords, AppState, Catalog, CatalogKind,
     ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable,
-    Entered, Entering, EntryPut, EntryRemoved, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases,
-    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer,
-    PutBack, PutEntry, Rated, Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent,
-    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged,
+    Entered, Entering, EntryPut, EntryRemoved, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote,
+    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page,
+    PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs,
+    Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged,
     WaitingCall, shard_of,
 };
 use tidemill_base::clock::Timestamp;

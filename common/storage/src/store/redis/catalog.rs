@@ -10,7 +10,9 @@ use super::connection::servers::Lane;
 use super::connection::{Arg, args};
 use super::shards::word;
 use crate::store::redis::connection::replies::unexpected;
-use crate::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, PutEntry, StoreError};
+use crate::store::{
+    Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, PutEntry, StoreError,
+};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::limits::{CATALOG_ENTRIES_MAX, PACKAGE_UNKEPT_SECONDS};
 
