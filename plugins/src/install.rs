@@ -157,7 +157,12 @@ async fn environment(
             timeout: settings.install_timeout,
             bytes_max: settings.environment_bytes_max,
         };
-        environment::make(&wanted, cache::making(&path), &path, lock).await?;
+        // What another process left may be large.
+        let beside = path.clone();
+        let making = tokio::task::spawn_blocking(move || cache::making(&beside)).await;
+        let making =
+            making.map_err(|error| InstallError::File { path: path.clone(), error: error.into() })?;
+        environment::make(&wanted, making, &path, lock).await?;
     }
 }
 
@@ -204,7 +209,8 @@ fn unusable(reasons: &[String]) -> String {
         let line = reason.lines().next().unwrap_or_default();
         line.split_once(": is not a working Python").map_or(line, |(path, _)| path).to_owned()
     };
-    let each: Vec<String> = reasons.iter().map(one).collect();
+    let mut each: Vec<String> = reasons.iter().map(one).collect();
+    each.dedup();
     if each.is_empty() { String::new() } else { format!("; these cannot be used: {}", each.join(", ")) }
 }
 
@@ -283,4 +289,21 @@ fn write_all(package: &Package, making: &Path) -> std::io::Result<()> {
 
 fn open_to_all(folder: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interpreter_that_does_not_work_is_named_without_what_it_has_written() {
+        let reasons = [
+            "/shims/python3.12: is not a working Python: pyenv: python3.12: command not found\n\nmore"
+                .to_owned(),
+            "/usr/bin/python3: code.sandbox_uid cannot read it: denied".to_owned(),
+        ];
+        let expected = "; these cannot be used: /shims/python3.12, /usr/bin/python3: code.sandbox_uid cannot read it: denied";
+        assert_eq!(unusable(&reasons), expected);
+        assert_eq!(unusable(&[]), "");
+    }
 }
