@@ -29,9 +29,7 @@ def show(plugin: str) -> Operation[Plugin]:
     return get(whole, "plugins", plugin)
 
 
-def options(
-    plugin: str, provider: str, tool: str, parameter: str, app: str | None
-) -> Operation[list[dict[str, Any]]]:
+def options(plugin: str, provider: str, tool: str, parameter: str, app: str | None) -> Operation[list[dict[str, Any]]]:
     """List the options of a parameter, as the plugin lists them now."""
     body = {"provider": provider, "tool": tool, "parameter": parameter, **({} if app is None else {"app": app})}
     return send("POST", _options, "plugins", plugin, "options", body=body)
