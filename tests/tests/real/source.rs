@@ -1,6 +1,7 @@
 //! Datasources in workflows, and options of parameters, on a fleet.
 
 use serde_json::{Value as Json, json};
+use tidemill_tests::llm;
 
 use crate::lab::Lab;
 
@@ -67,6 +68,58 @@ async fn the_options_of_a_parameter_come_from_the_plugin_on_a_worker() {
     let body = json!({"provider": "pick", "tool": "none", "parameter": "room"});
     let answer = lab.client.post(&path, &body).await;
     assert_eq!((answer.status, &answer.body["code"]), (422, &json!("no_options")), "{}", answer.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_tells_the_model_the_parameters_at_run_time_and_runs_the_version_that_its_tool_names() {
+    let Some(lab) = Lab::start(&[]).await else { return };
+    let call = json!([{"name": "pick", "arguments": {"persons": 3}}]);
+    let model = llm::rules(json!([
+        {"match": {"messages": 2, "has_tools": true}, "reply": "", "tool_calls": call},
+        {"match": {}, "reply": "Done."},
+    ]))
+    .await;
+    let url = model.base_url();
+    lab.well(&["providers", "add", "acme", "--base-url", &url, "--api-key-stdin"], "none").await;
+    let folder = tidemill_tests::workspace().join("plugins/tests/plugins/pick");
+    lab.well(&["plugins", "add", &folder.display().to_string(), "--yes"], "").await;
+    lab.ready(PICK, lab.workers.len()).await;
+    let constant = |value: Json| json!({"type": "constant", "value": value});
+    let tool = json!({
+        "enabled": true, "type": "builtin", "provider_name": "tidemill/pick/pick", "tool_name": "pick", "settings": {},
+        "plugin_unique_identifier": "tidemill/pick:0.1.0@ab",
+        "parameters": {"persons": {"auto": 1, "value": null}}, "extra": {"description": "Picks a room"},
+    });
+    let agent = json!({
+        "type": "agent", "title": "Agent", "agent_strategy_name": "function_calling",
+        "agent_strategy_provider_name": "langgenius/agent/agent", "agent_strategy_label": "FunctionCalling",
+        "agent_parameters": {
+            "model": constant(json!({"provider": "langgenius/acme/acme", "model": "m", "mode": "chat", "completion_params": {}})),
+            "tools": constant(json!([tool])), "instruction": constant(json!("Be brief.")),
+            "query": constant(json!("a room for three")), "maximum_iterations": constant(json!(3)),
+        },
+    });
+    let start = json!({"id": "start", "data": {"type": "start", "title": "Start", "variables": []}});
+    let edge = |from: &str, to: &str| json!({"id": from, "source": from, "target": to, "sourceHandle": "source", "targetHandle": "target"});
+    let workflow = json!({
+        "kind": "app", "version": "0.6.0", "app": {"mode": "workflow", "name": "Agent"},
+        "workflow": {"graph": {
+            "nodes": [start, {"id": "agent", "data": agent}, {"id": "end", "data": {"type": "end", "title": "End", "outputs": [
+                {"variable": "text", "value_selector": ["agent", "text"]},
+            ]}}],
+            "edges": [edge("start", "agent"), edge("agent", "end")],
+        }},
+    });
+    let body = json!({"workflow": workflow.to_string(), "inputs": {}, "user": "tester"});
+    let run = lab.client.submit(&body).await;
+    let ended = lab.client.ended(&run).await;
+    assert_eq!(ended["status"], "succeeded", "{ended}");
+    let asked = model.take_requests();
+    let offered = &asked[0]["tools"][0]["function"]["parameters"];
+    assert_eq!(offered["properties"]["persons"]["type"], "number", "{offered}");
+    assert_eq!(offered["required"], json!(["persons"]), "{offered}");
+    let told = asked.last().expect("it was asked")["messages"].to_string();
+    assert!(told.contains("persons") && told.contains('3'), "{told}");
 }
 
 /// Runs a workflow that begins with a datasource.
