@@ -52,7 +52,7 @@ const ADMIN: Role = Role::Admin;
 /// for `read-only`. A snapshot has a run's secrets, sealed, and a workflow of one's own could show what a seal contains: snapshots
 /// and texts with seals are for `admin` alone.
 #[rustfmt::skip]
-const NEEDS: [(&str, &[(Method, Role)]); 63] = [
+const NEEDS: [(&str, &[(Method, Role)]); 64] = [
     ("/admin-keys", &[(Method::GET, OPERATOR), (Method::POST, ADMIN)]),
     ("/admin-keys/{id}", &[(Method::DELETE, ADMIN)]),
     ("/admin-keys/{id}/rotate", &[(Method::POST, ADMIN)]),
