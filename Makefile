@@ -6,7 +6,7 @@ COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run test programs unit system faults-tests conformance-both conformance-python conformance-python-llm campaign-short lint plain-words one-build python-env python-tests plugins-test python-lint wheel wheel-test fix check deep deny pure \
-	conformance conformance-cluster conformance-cluster-short campaign-cluster campaign-cluster-short faults failovers campaign clients clients-short openapi openapi-fuzz recovery pressure sim plan fuzz fuzz-check bench bench-python bench-check bench-baseline bench-peers up down
+	conformance conformance-cluster conformance-cluster-short campaign-cluster campaign-cluster-short faults failovers campaign clients clients-short openapi openapi-fuzz recovery pressure sim plan fuzz fuzz-check bench bench-plugins bench-python bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -215,6 +215,12 @@ fuzz: ## Test every parser with random input, one minute each: FUZZ_SECONDS=n, O
 bench: setup ## Measure the speed on this machine and compare it with the floor (release build; see bench/README.md)
 	$(CARGO) run --locked --release -p tidemill-bench
 	@$(MAKE) --no-print-directory bench-python
+
+bench-plugins: setup ## Measure a tool of a plugin beside a built-in one (PLUGINS_WHEELS=a folder of wheels, PLUGINS_PYTHON=an interpreter)
+	@export TIDEMILL_PLUGINS_CACHE="$${PLUGINS_CACHE:-$${TMPDIR:-/tmp}/tidemill-plugins-test}"; \
+	if [ -n "$$PLUGINS_WHEELS" ]; then export TIDEMILL_PLUGINS_WHEELS="$$PLUGINS_WHEELS"; fi; \
+	if [ -n "$$PLUGINS_PYTHON" ]; then export TIDEMILL_PLUGINS_PYTHON="$$PLUGINS_PYTHON"; fi; \
+	$(CARGO) run --locked --release -p tidemill-bench -- --only plugin --out target/bench-plugins.json
 
 bench-python: setup ## Measure the engine in a Python process, beside graphon if there is a Python for it (release build)
 	$(CARGO) build --locked --release -p tidemill-python

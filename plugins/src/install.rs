@@ -1,6 +1,6 @@
 //! Makes a package ready on this host: its files in a folder, and an environment with what it requires. Both are under the
 //! cache folder, under names that follow from their contents, and get these names when they are complete. Processes
-//! that share the folder wait for each other by locks on files, which the system releases when a process ends.
+//! that share the folder wait for each other by the locks of [`cache`](crate::cache).
 //!
 //! Environments of plugins with the same requirements are the same: they are read-only.
 
@@ -15,14 +15,15 @@ use tidemill_sandbox::environment::install::InstallError as SandboxError;
 use tidemill_sandbox::guest::environment::{self, Wanted};
 use tidemill_sandbox::guest::{Interpreter, interpreters};
 
+use crate::cache::{self, Hold, InUse, PARTS};
 use crate::package::version::Version;
 use crate::package::{Package, Severity};
 use crate::settings::Settings;
 
+const PACKAGES: &str = PARTS[0];
+const ENVIRONMENTS: &str = PARTS[1];
 /// How often a lock is tried that another process holds.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
-/// The start of names of folders that are not complete.
-const MAKING: &str = ".making-";
 
 /// A package that is ready to run.
 #[derive(Debug)]
@@ -32,6 +33,15 @@ pub struct Installed {
     pub folder: PathBuf,
     pub environment: PathBuf,
     pub interpreter: Interpreter,
+    /// Neither folder is removed from the cache as long as this lives.
+    in_use: [InUse; 2],
+}
+
+impl Installed {
+    /// Notes that it is used now: what was not used for a long time is removed once no process uses it.
+    pub fn touch(&self) {
+        self.in_use.iter().for_each(InUse::touch);
+    }
 }
 
 /// The reason why a package is not ready.
@@ -47,9 +57,9 @@ pub enum InstallError {
     Requirement { id: String, text: String, reason: &'static str },
     /// No interpreter fits.
     #[error(
-        "{id} needs Python {needed} ({reason}), and this host has {found}; install it, and name it with --python"
+        "{id} needs Python {needed} ({reason}), and this host has {found}. Install it, or name it with --python{unusable}"
     )]
-    Python { id: String, needed: Version, reason: String, found: String },
+    Python { id: String, needed: Version, reason: String, found: String, unusable: String },
     /// The environment cannot be made.
     #[error(transparent)]
     Environment(#[from] SandboxError),
@@ -73,7 +83,7 @@ impl InstallError {
 
 /// The folder with the unpacked files of a package, if it is there.
 pub fn unpacked(settings: &Settings, hash: &str) -> Option<PathBuf> {
-    Some(settings.cache.join("packages").join(hash)).filter(|folder| folder.is_dir())
+    Some(settings.cache.join(PACKAGES).join(hash)).filter(|folder| folder.is_dir())
 }
 
 /// Makes a package ready. `say` gets what is done, in words.
@@ -95,19 +105,20 @@ pub async fn install(
     }
     let interpreter = choose(&package, settings).await?;
     let cache = absolute(&settings.cache)?;
-    for folder in ["packages", "environments"] {
+    for folder in PARTS {
         create(&cache.join(folder))?;
     }
-    let folder = cache.join("packages").join(&package.hash);
-    if !folder.is_dir() {
-        let _alone = alone(&folder, settings, say).await?;
-        if !folder.is_dir() {
-            unpack(package.clone(), folder.clone()).await?;
+    let folder = cache.join(PACKAGES).join(&package.hash);
+    let files = loop {
+        match held(&folder, settings, say).await? {
+            Held::Use(used) => break used,
+            Held::Make(lock) => unpack(package.clone(), folder.clone(), lock).await?,
         }
-    }
-    let environment = environment(&package, &interpreter, &cache, settings, say).await?;
+    };
+    let (environment, used) = environment(&package, &interpreter, &cache, settings, say).await?;
+    let in_use = [files, used];
     // The files are in the folder now, so they need no memory any more.
-    Ok(Installed { package: Arc::new(package.without_files()), folder, environment, interpreter })
+    Ok(Installed { package: Arc::new(package.without_files()), folder, environment, interpreter, in_use })
 }
 
 async fn environment(
@@ -116,7 +127,7 @@ async fn environment(
     cache: &Path,
     settings: &Settings,
     say: &(dyn Fn(String) + Sync),
-) -> Result<PathBuf, InstallError> {
+) -> Result<(PathBuf, InUse), InstallError> {
     let requirements: Vec<String> =
         package.python.requirements.iter().map(|requirement| requirement.text.clone()).collect();
     let constraints: Vec<String> =
@@ -130,26 +141,29 @@ async fn environment(
         &settings.index_url,
         &wheels.as_deref().unwrap_or(Path::new("")).display().to_string(),
     ]);
-    let path = cache.join("environments").join(key);
-    if path.is_dir() {
-        return Ok(path);
+    let path = cache.join(ENVIRONMENTS).join(key);
+    loop {
+        let lock = match held(&path, settings, say).await? {
+            Held::Use(used) => return Ok((path, used)),
+            Held::Make(lock) => lock,
+        };
+        say(format!("installing what {} requires, for Python {}", package.id(), interpreter.release()));
+        let wanted = Wanted {
+            interpreter,
+            requirements: &requirements,
+            constraints: &constraints,
+            index_url: &settings.index_url,
+            wheels: wheels.as_deref(),
+            timeout: settings.install_timeout,
+            bytes_max: settings.environment_bytes_max,
+        };
+        // What another process left may be large.
+        let beside = path.clone();
+        let making = tokio::task::spawn_blocking(move || cache::making(&beside)).await;
+        let making =
+            making.map_err(|error| InstallError::File { path: path.clone(), error: error.into() })?;
+        environment::make(&wanted, making, &path, lock).await?;
     }
-    let _alone = alone(&path, settings, say).await?;
-    if path.is_dir() {
-        return Ok(path);
-    }
-    say(format!("installing what {} requires, for Python {}", package.id(), interpreter.release()));
-    let wanted = Wanted {
-        interpreter,
-        requirements: &requirements,
-        constraints: &constraints,
-        index_url: &settings.index_url,
-        wheels: wheels.as_deref(),
-        timeout: settings.install_timeout,
-        bytes_max: settings.environment_bytes_max,
-    };
-    environment::make(&wanted, &path).await?;
-    Ok(path)
 }
 
 fn key(parts: &[&str]) -> String {
@@ -184,9 +198,20 @@ pub async fn choose(package: &Package, settings: &Settings) -> Result<Interprete
     let mut words: Vec<String> =
         found.iter().map(|interpreter| format!("Python {}", interpreter.release())).collect();
     words.dedup();
-    words.extend(reasons.iter().filter_map(|reason| reason.lines().next()).map(String::from));
-    let found = if words.is_empty() { "none".into() } else { words.join("; ") };
-    Err(InstallError::Python { id: package.id(), needed, reason, found })
+    let found = if words.is_empty() { "none".into() } else { words.join(", ") };
+    Err(InstallError::Python { id: package.id(), needed, reason, found, unusable: unusable(&reasons) })
+}
+
+/// The interpreters that cannot be used. What one that does not work has written says little: a shim of pyenv, for example, lists the
+/// versions that it would start.
+fn unusable(reasons: &[String]) -> String {
+    let one = |reason: &String| {
+        let line = reason.lines().next().unwrap_or_default();
+        line.split_once(": is not a working Python").map_or(line, |(path, _)| path).to_owned()
+    };
+    let mut each: Vec<String> = reasons.iter().map(one).collect();
+    each.dedup();
+    if each.is_empty() { String::new() } else { format!("; these cannot be used: {}", each.join(", ")) }
 }
 
 /// Creates a folder that every user may enter, because plugins read there.
@@ -200,19 +225,22 @@ fn create(folder: &Path) -> Result<(), InstallError> {
     Ok(())
 }
 
-/// Waits until no other process makes this folder.
-async fn alone(
-    path: &Path,
-    settings: &Settings,
-    say: &(dyn Fn(String) + Sync),
-) -> Result<File, InstallError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let lock = path.with_file_name(format!(".lock-{name}"));
-    let file = File::options().create(true).append(true).open(&lock);
-    let file = file.map_err(|error| InstallError::File { path: lock.clone(), error })?;
+/// A folder of the cache, once no other process makes or removes it.
+enum Held {
+    Use(InUse),
+    Make(File),
+}
+
+/// Waits until no other process makes or removes this folder.
+async fn held(path: &Path, settings: &Settings, say: &(dyn Fn(String) + Sync)) -> Result<Held, InstallError> {
     let until = tokio::time::Instant::now() + settings.install_timeout;
     let mut said = false;
-    while file.try_lock().is_err() {
+    loop {
+        match cache::hold(path).map_err(|error| InstallError::File { path: path.into(), error })? {
+            Hold::Use(used) => return Ok(Held::Use(used)),
+            Hold::Make(lock) => return Ok(Held::Make(lock)),
+            Hold::Busy => {}
+        }
         if tokio::time::Instant::now() >= until {
             return Err(InstallError::Locked {
                 path: path.into(),
@@ -225,29 +253,30 @@ async fn alone(
         }
         tokio::time::sleep(TRY_AGAIN).await;
     }
-    Ok(file)
 }
 
-/// Writes the files of a package into a folder, on a thread for blocking work.
-async fn unpack(package: Arc<Package>, folder: PathBuf) -> Result<(), InstallError> {
+/// Writes the files of a package into a folder, on a thread for blocking work. The thread keeps the lock, because it goes on if the
+/// caller does not wait.
+async fn unpack(package: Arc<Package>, folder: PathBuf, lock: File) -> Result<(), InstallError> {
     let path = folder.clone();
-    let written = tokio::task::spawn_blocking(move || write_all(&package, &folder)).await;
+    let writing = move || {
+        let _lock = lock;
+        let making = cache::making(&folder);
+        write_all(&package, &making)
+            .and_then(|()| std::fs::rename(&making, &folder))
+            .inspect_err(|_| drop(std::fs::remove_dir_all(&making)))
+    };
+    let written = tokio::task::spawn_blocking(writing).await;
     let written = written.unwrap_or_else(|_| Err(std::io::Error::other("the thread that wrote it panicked")));
     written.map_err(|error| InstallError::File { path, error })
 }
 
-fn write_all(package: &Package, folder: &Path) -> std::io::Result<()> {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let making = folder.with_file_name(format!("{MAKING}{name}"));
-    if making.exists() {
-        // What another process left that was killed: the lock is ours now.
-        std::fs::remove_dir_all(&making)?;
-    }
-    std::fs::create_dir(&making)?;
-    open_to_all(&making)?;
+fn write_all(package: &Package, making: &Path) -> std::io::Result<()> {
+    std::fs::create_dir(making)?;
+    open_to_all(making)?;
     for (name, bytes) in package.files.iter() {
         let path = making.join(name);
-        let folders: Vec<&Path> = path.ancestors().skip(1).take_while(|path| **path != making).collect();
+        let folders: Vec<&Path> = path.ancestors().skip(1).take_while(|path| *path != making).collect();
         for folder in folders.into_iter().rev().filter(|folder| !folder.exists()) {
             std::fs::create_dir(folder)?;
             open_to_all(folder)?;
@@ -255,9 +284,26 @@ fn write_all(package: &Package, folder: &Path) -> std::io::Result<()> {
         std::fs::write(&path, bytes)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644))?;
     }
-    std::fs::rename(&making, folder)
+    Ok(())
 }
 
 fn open_to_all(folder: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interpreter_that_does_not_work_is_named_without_what_it_has_written() {
+        let reasons = [
+            "/shims/python3.12: is not a working Python: pyenv: python3.12: command not found\n\nmore"
+                .to_owned(),
+            "/usr/bin/python3: code.sandbox_uid cannot read it: denied".to_owned(),
+        ];
+        let expected = "; these cannot be used: /shims/python3.12, /usr/bin/python3: code.sandbox_uid cannot read it: denied";
+        assert_eq!(unusable(&reasons), expected);
+        assert_eq!(unusable(&[]), "");
+    }
 }

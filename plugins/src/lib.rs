@@ -3,11 +3,16 @@
 //! its tools. Plugins run only on Linux, because only there they are confined; packages are read everywhere.
 
 #[cfg(target_os = "linux")]
+pub mod cache;
+#[cfg(target_os = "linux")]
+mod datasource;
+#[cfg(target_os = "linux")]
 pub mod install;
 pub mod limits;
 pub mod package;
 #[cfg(target_os = "linux")]
 pub mod process;
+mod record;
 pub mod settings;
 #[cfg(target_os = "linux")]
 pub mod tool;

@@ -19,6 +19,8 @@ pub struct Settings {
     pub wheels: Option<PathBuf>,
     /// Longest time to make an environment.
     pub install_timeout: Duration,
+    /// What no process has used for this time is removed from the cache. `None`: never.
+    pub unused: Option<Duration>,
     /// Most bytes of an environment.
     pub environment_bytes_max: u64,
     /// User and group of plugins when the host program runs as root.
@@ -88,6 +90,7 @@ impl Settings {
             index_url: String::new(),
             wheels: None,
             install_timeout: Duration::from_secs(600),
+            unused: None,
             environment_bytes_max: 2 << 30,
             user: (65534, 65534),
             allow_weaker: false,
@@ -116,6 +119,7 @@ impl Settings {
             index_url: plugins.index_url.0.clone(),
             wheels: Some(PathBuf::from(&plugins.wheels)).filter(|folder| !folder.as_os_str().is_empty()),
             install_timeout: Duration::from_secs(plugins.install_seconds),
+            unused: Some(Duration::from_secs(plugins.unused_seconds)).filter(|time| !time.is_zero()),
             environment_bytes_max: plugins.environment_bytes_max,
             user: (config.code.sandbox_uid, config.code.sandbox_gid),
             allow_weaker: config.code.allow_weaker_sandbox,

@@ -6,6 +6,7 @@ mod fibo;
 mod first;
 mod idle;
 mod memory;
+mod plugin;
 mod timed;
 mod timers;
 mod w1;
@@ -38,7 +39,7 @@ pub(crate) struct Workload {
 }
 
 /// All workloads, in the order of the table.
-pub(crate) const WORKLOADS: [Workload; 15] = [
+pub(crate) const WORKLOADS: [Workload; 16] = [
     w1::WORKLOAD,
     w1p::WORKLOAD,
     w2::WORKLOAD,
@@ -50,6 +51,7 @@ pub(crate) const WORKLOADS: [Workload; 15] = [
     w8::WORKLOAD,
     code::WORKLOAD,
     fibo::WORKLOAD,
+    plugin::WORKLOAD,
     first::WORKLOAD,
     idle::WORKLOAD,
     timers::WORKLOAD,

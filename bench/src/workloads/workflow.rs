@@ -73,6 +73,18 @@ pub(super) fn fibo(tasks: usize) -> String {
     file(&nodes, &edges)
 }
 
+/// Builds a chain of so many nodes with this tool.
+pub(super) fn chain_of_tools(tools: usize, tool: &Json) -> String {
+    let name = |at: usize| if at == 0 { "start".to_string() } else { format!("tool{at}") };
+    let mut nodes =
+        vec![json!({"id": "start", "data": {"type": "start", "title": "Start", "variables": []}})];
+    nodes.extend((1..=tools).map(|at| json!({"id": name(at), "data": tool})));
+    nodes.push(end(&[name(tools), "text".into()]));
+    let mut edges: Vec<Json> = (1..=tools).map(|at| edge(&name(at - 1), &name(at))).collect();
+    edges.push(edge(&name(tools), "end"));
+    file(&nodes, &edges)
+}
+
 fn chain_or_fan(shape: Shape, executor: Executor) -> String {
     let steps = shape.steps();
     let name = |at: usize| format!("step{at}");

@@ -32,6 +32,9 @@ pub struct PluginsConfig {
     pub retry_seconds: u64,
     /// The longest time that a job waits for a plugin that is being prepared, in seconds; then it is handed back.
     pub wait_seconds: u64,
+    /// Packages and environments in the cache folder are removed when no process has used them for this time, in seconds.
+    /// 0: never; `tidemill plugins clean` removes them.
+    pub unused_seconds: u64,
     /// Most bytes of an environment.
     pub environment_bytes_max: u64,
     /// Most processes of all plugins of a worker.
@@ -66,6 +69,7 @@ impl Default for PluginsConfig {
             install_seconds: 600,
             retry_seconds: 300,
             wait_seconds: 300,
+            unused_seconds: 7 * 24 * 3600,
             environment_bytes_max: 2 << 30,
             processes_max: 32,
             processes_each_max: 4,
@@ -81,6 +85,8 @@ impl Default for PluginsConfig {
 
 /// The longest time of a setting: a week.
 const SECONDS_MAX: u64 = 7 * 24 * 3600;
+/// The longest time without use: ten years.
+const UNUSED_SECONDS_MAX: u64 = 10 * 366 * 24 * 3600;
 /// Most processes, and most invocations in one.
 const COUNT_MAX: u64 = 10_000;
 const BYTES_MAX: u64 = i64::MAX.cast_unsigned();
@@ -95,6 +101,7 @@ impl Config {
             ("install_seconds", plugins.install_seconds, 1, SECONDS_MAX),
             ("retry_seconds", plugins.retry_seconds, 1, SECONDS_MAX),
             ("wait_seconds", plugins.wait_seconds, 1, SECONDS_MAX),
+            ("unused_seconds", plugins.unused_seconds, 0, UNUSED_SECONDS_MAX),
             ("environment_bytes_max", plugins.environment_bytes_max, 1, BYTES_MAX),
             ("processes_max", count(plugins.processes_max), 1, COUNT_MAX),
             ("processes_each_max", count(plugins.processes_each_max), 1, COUNT_MAX),

@@ -15,6 +15,7 @@ mod providers;
 pub(crate) mod reading;
 pub mod secrets;
 mod settings;
+pub mod trial;
 
 pub use draft::{Draft, DraftError, draft};
 pub use entry::{opened, public_form};

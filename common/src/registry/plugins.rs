@@ -12,6 +12,7 @@ use super::secrets::SecretError;
 use tidemill_base::value::JsonMap;
 use tidemill_storage::store::{Catalog, CatalogEntry, CatalogKind};
 use tidemill_workflow::dsl::SealingKey;
+pub use tidemill_workflow::nodes::datasource::{DOWNLOAD, PAGE};
 
 /// The author of plugins that an older file names by a single word.
 const OFFICIAL: &str = "langgenius";
@@ -19,6 +20,10 @@ const OFFICIAL: &str = "langgenius";
 /// The tool that each provider has besides its own: the plugin checks its credentials. Only runs without an app may name
 /// the `app` whose credentials are checked.
 pub const VALIDATE: &str = "tidemill:validate";
+
+/// The tool that each provider has besides its own: the options of a parameter (`tool`, `parameter`) of the kind
+/// `dynamic-select`, as the plugin lists them now. Runs without an app may name the `app`, as for [`VALIDATE`].
+pub const OPTIONS: &str = "tidemill:options";
 
 /// An installed plugin, in one version.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -40,7 +45,9 @@ pub struct InstalledPlugin {
     /// What it may do, in words.
     pub permissions: Vec<String>,
     pub providers: Vec<PluginProvider>,
-    /// What it offers besides tools, which no worker runs.
+    /// Its providers of datasources; their `tools` are the datasources.
+    pub datasources: Vec<PluginProvider>,
+    /// What else it offers, which no worker runs.
     pub others: Vec<String>,
 }
 
@@ -87,15 +94,23 @@ impl InstalledPlugin {
         serde_json::from_value(Json::Object(object)).ok()
     }
 
+    fn all_providers(&self) -> impl Iterator<Item = &PluginProvider> {
+        self.providers.iter().chain(&self.datasources)
+    }
+
     fn provider(&self, name: &str) -> Option<&PluginProvider> {
-        self.providers.iter().find(|provider| provider.name == name)
+        self.all_providers().find(|provider| provider.name == name)
     }
 
     /// Tests whether it has a tool, of a provider if one is named.
     fn has(&self, provider: Option<&str>, tool: &str) -> bool {
         let is_it = |known: &&PluginProvider| provider.is_none_or(|provider| provider == known.name);
-        let mut fitting = self.providers.iter().filter(is_it);
-        fitting.any(|provider| tool == VALIDATE || provider.tools.iter().any(|known| known == tool))
+        let has = |provider: &PluginProvider| provider.tools.iter().any(|known| known == tool);
+        if [PAGE, DOWNLOAD].contains(&tool) {
+            return self.datasources.iter().any(|provider| is_it(&provider));
+        }
+        let mut fitting = self.all_providers().filter(is_it);
+        fitting.any(|provider| [VALIDATE, OPTIONS].contains(&tool) || has(provider))
     }
 }
 

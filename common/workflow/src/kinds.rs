@@ -103,7 +103,7 @@ node_types! {
     /// leaves the loop
     LoopEnd "loop-end" Executable                          true  false true;
     /// starts a pipeline run
-    Datasource "datasource" Root                           true  false true;
+    Datasource "datasource" Root                           false false true;
     /// starts a run from a web hook
     TriggerWebhook "trigger-webhook" Root                  true  false true;
     /// starts a run by schedule

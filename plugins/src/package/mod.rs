@@ -4,15 +4,16 @@
 //! A package comes from somebody else, so everything in it is bounded ([`PackageLimits`]), and nothing is taken from it
 //! before its name and size were checked. All problems are collected; each has its file, line and place.
 
+mod datasources;
 pub mod files;
 mod manifest;
 mod open;
 mod parameter;
+mod parts;
 mod pattern;
 mod problem;
 mod providers;
 pub mod python;
-mod record;
 mod signature;
 mod spot;
 #[cfg(test)]

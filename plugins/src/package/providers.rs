@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value as Json;
 
+use super::datasources;
 use super::manifest::Extensions;
 use super::parameter::{self, Parameter};
 use super::spot::{Reader, Spot};
@@ -42,10 +43,28 @@ pub struct Provider {
     pub name: String,
     pub label: String,
     pub credentials: Vec<Parameter>,
+    /// Credentials can also come from a login at a server (OAuth).
+    pub has_oauth: bool,
+    /// What a provider of datasources reads: `website_crawl`, `online_document` or `online_drive`.
+    pub source_kind: Option<String>,
     /// Strategies, datasources, events, models or endpoints.
     pub items: Vec<Item>,
     /// The kinds of models that it serves, as it writes them.
     pub model_kinds: Vec<String>,
+}
+
+impl Provider {
+    /// The provider as one of tools, for its name and its credentials.
+    pub fn as_tools(&self) -> ToolProvider {
+        ToolProvider {
+            file: self.file.clone(),
+            name: self.name.clone(),
+            label: self.label.clone(),
+            credentials: self.credentials.clone(),
+            has_oauth: self.has_oauth,
+            tools: Vec::new(),
+        }
+    }
 }
 
 /// Something that a provider offers.
@@ -79,7 +98,11 @@ pub(super) fn read(reader: &Reader<'_>, extensions: &Extensions) -> Providers {
         agent_strategies: each(&extensions.agent_strategies, |reader, root| {
             in_files(reader, root, "strategies")
         }),
-        datasources: each(&extensions.datasources, |reader, root| in_files(reader, root, "datasources")),
+        datasources: extensions
+            .datasources
+            .iter()
+            .filter_map(|file| datasources::provider(reader, file))
+            .collect(),
         triggers: each(&extensions.triggers, |reader, root| in_files(reader, root, "events")),
         endpoints: each(&extensions.endpoints, endpoints),
     }
@@ -140,7 +163,7 @@ fn tool(reader: &Reader<'_>, file: &str) -> Option<Tool> {
     })
 }
 
-fn provider(
+pub(super) fn provider(
     reader: &Reader<'_>,
     file: &str,
     items: fn(&Reader<'_>, &Spot<'_>) -> Vec<Item>,
@@ -156,13 +179,15 @@ fn provider(
         name: name.unwrap_or_default(),
         label: identity.label("label"),
         credentials: credentials(&root),
+        has_oauth: root.get("oauth_schema").is_some(),
+        source_kind: root.maybe_text("provider_type"),
         items: items(reader, &root),
         model_kinds: root.texts("supported_model_types"),
     })
 }
 
 /// Items that are in files of their own.
-fn in_files(reader: &Reader<'_>, root: &Spot<'_>, key: &str) -> Vec<Item> {
+pub(super) fn in_files(reader: &Reader<'_>, root: &Spot<'_>, key: &str) -> Vec<Item> {
     let files = reader.named(&root.list(key));
     let item = |file: &String| {
         let yaml = reader.read(file)?;

@@ -37,7 +37,7 @@ const LINES_WAITING_MAX: usize = 64;
 
 /// What a process is started with.
 pub(super) struct Launch<'a> {
-    pub(super) installed: &'a Installed,
+    pub(super) installed: &'a Arc<Installed>,
     pub(super) settings: &'a Settings,
     pub(super) host: &'a Host,
     pub(super) http: &'a Arc<Http>,
@@ -62,7 +62,8 @@ impl Launch<'_> {
         let (input, lines) = mpsc::channel(LINES_WAITING_MAX);
         let permissions = installed.package.manifest.permissions.clone();
         let shared = Arc::new(Shared::new(plugin.clone(), settings.process.clone(), permissions, input));
-        let belongings = Belongings { running, scratch, _gate: gate, _permit: permit };
+        let installed = installed.clone();
+        let belongings = Belongings { running, scratch, _gate: gate, _permit: permit, _installed: installed };
         Process::new(belongings, shared, lines, offered).await
     }
 }

@@ -26,6 +26,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufRead
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
+use crate::install::Installed;
 use gate::{Offering, OnOffer};
 use scratch::Scratch;
 use shared::{Outcome, Shared, Stage};
@@ -58,6 +59,8 @@ struct Belongings {
     scratch: Scratch,
     _gate: gate::Gate,
     _permit: OwnedSemaphorePermit,
+    /// Its files and its environment stay in the cache as long as it lives.
+    _installed: Arc<Installed>,
 }
 
 impl Process {

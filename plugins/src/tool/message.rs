@@ -41,6 +41,12 @@ pub enum Message {
 #[error("a message of the tool cannot be used: {0}")]
 pub struct MessageError(String);
 
+impl MessageError {
+    pub(crate) fn new(reason: String) -> Self {
+        Self(reason)
+    }
+}
+
 /// Understands the messages of one session.
 #[derive(Debug)]
 pub struct Messages {

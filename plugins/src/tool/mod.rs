@@ -1,7 +1,8 @@
-//! Invokes tools: their parameters ([`cast`]), the session, and their messages ([`message`]).
+//! Invokes tools: their parameters ([`cast`]), the session, and their messages ([`message`]); and asks about them ([`questions`]).
 
 pub mod cast;
 pub mod message;
+mod questions;
 
 use std::sync::Arc;
 
@@ -32,6 +33,13 @@ pub enum ToolError {
     Credentials(String),
 }
 
+impl ToolError {
+    /// A message cannot be used, for this reason.
+    pub fn unusable(reason: String) -> Self {
+        Self::Message(MessageError::new(reason))
+    }
+}
+
 /// An invocation of a tool.
 pub struct Call<'a> {
     pub plugins: &'a Plugins,
@@ -54,6 +62,11 @@ pub struct Results {
 }
 
 impl Results {
+    /// Of a session whose blobs are bounded.
+    pub(crate) fn new(session: Session, plugins: &Plugins) -> Self {
+        Self { session, messages: Messages::new(plugins.limits().blob_bytes_max) }
+    }
+
     /// The next message; `None` at the end.
     ///
     /// # Errors
@@ -82,7 +95,7 @@ impl Call<'_> {
             "tool_parameters": parameters,
         });
         let session = self.open(request).await?;
-        Ok(Results { session, messages: Messages::new(self.plugins.limits().blob_bytes_max) })
+        Ok(Results::new(session, self.plugins))
     }
 
     /// Lets the plugin check the credentials.
@@ -94,6 +107,22 @@ impl Call<'_> {
             "type": "tool", "action": "validate_tool_credentials", "user_id": self.user,
             "provider": self.provider.name, "credentials": self.credentials,
         });
+        self.check(request).await
+    }
+
+    /// Lets the plugin check the credentials of a provider of datasources.
+    ///
+    /// # Errors
+    /// As [`Call::validate_credentials`].
+    pub async fn validate_datasource_credentials(&self) -> Result<(), ToolError> {
+        let request = json!({
+            "type": "datasource", "action": "validate_datasource_credentials", "user_id": self.user,
+            "provider": self.provider.name, "credentials": self.credentials,
+        });
+        self.check(request).await
+    }
+
+    async fn check(&self, request: Json) -> Result<(), ToolError> {
         let mut session = self.open(request).await?;
         loop {
             match session.next().await {
@@ -107,7 +136,8 @@ impl Call<'_> {
         }
     }
 
-    async fn open(&self, request: Json) -> Result<Session, ProcessError> {
+    /// Begins a session with this request.
+    pub(crate) async fn open(&self, request: Json) -> Result<Session, ProcessError> {
         let invocation = Invocation {
             request,
             owner: self.owner.clone(),

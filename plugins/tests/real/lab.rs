@@ -21,6 +21,8 @@ pub(crate) struct Lab {
     pub(crate) settings: Settings,
     pub(crate) many: Arc<Installed>,
     pub(crate) bold: Arc<Installed>,
+    pub(crate) pick: Arc<Installed>,
+    pub(crate) source: Arc<Installed>,
 }
 
 /// A host of plugins, and one plugin on it.
@@ -50,7 +52,8 @@ impl Lab {
             Arc::new(install(Arc::new(package), &settings, &say).await.expect("it can be installed"))
         };
         let (many, bold) = (ready("many").await, ready("bold").await);
-        Self { many, bold, settings }
+        let (pick, source) = (ready("pick").await, ready("source").await);
+        Self { many, bold, pick, source, settings }
     }
 
     /// A host with changed settings.
@@ -91,7 +94,7 @@ impl Bench {
         self.call(&first).0.validate_credentials().await
     }
 
-    fn call(&self, tool: &str) -> (Call<'_>, &tidemill_plugins::package::Tool) {
+    pub(crate) fn call(&self, tool: &str) -> (Call<'_>, &tidemill_plugins::package::Tool) {
         let (provider, tool) = self.installed.package.tools_named(tool)[0];
         let call = Call {
             plugins: &self.plugins,

@@ -8,6 +8,7 @@
 mod bold;
 mod lab;
 mod many;
+mod source;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         let lab = Lab::new(cache.into()).await;
         many::all(&lab).await;
         bold::all(&lab).await;
+        source::all(&lab).await;
     });
     println!("all tests with the SDK passed");
     ExitCode::SUCCESS

@@ -77,6 +77,7 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "list_plugins": lambda client: client.plugins.all(),
     "get_plugin": lambda client: client.plugins.get("a/b:1"),
     "add_plugin": lambda client: client.plugins.add(b"zip"),
+    "list_plugin_options": lambda client: client.plugins.options("a/b:1", "c", "t", "p", app="a"),
     "remove_plugin": lambda client: client.plugins.remove("a/b:1"),
     "list_workers": lambda client: client.workers(),
     "list_queues": lambda client: client.queues(),

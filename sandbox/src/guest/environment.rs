@@ -4,7 +4,7 @@
 //! the time limit ends everything that it started.
 
 use std::ffi::OsString;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -15,7 +15,6 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
 use super::Interpreter;
-use crate::environment::MAKING;
 use crate::environment::install::pip::{NO_HOME, Pip, output_of};
 use crate::environment::install::{InstallError, file, permit, remove, remove_programs};
 
@@ -62,19 +61,14 @@ pub struct Wanted<'a> {
     pub bytes_max: u64,
 }
 
-/// Makes an environment and gives it this path. The caller holds a lock on it.
+/// Makes an environment in the folder `making`, which is not there yet, and gives it its path. The caller has removed what other
+/// processes left that were killed, and never uses their folders again: a pip of them may live for a moment. The lock of the
+/// path is kept until it has its name, also if the caller does not wait for that.
 ///
 /// # Errors
 /// [`InstallError`]. What was begun is removed.
-pub async fn make(wanted: &Wanted<'_>, path: &Path) -> Result<(), InstallError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // What other processes left that were killed: the lock is ours now. A pip of them may live for a moment, so its folder is
-    // never used again.
-    for left in left_over(path, &format!("{MAKING}{name}")) {
-        remove_aside(&left).await;
-    }
-    let random = RandomState::new().build_hasher().finish();
-    let place = Place(path.with_file_name(format!("{MAKING}{name}-{random:016x}")));
+pub async fn make(wanted: &Wanted<'_>, making: PathBuf, path: &Path, lock: File) -> Result<(), InstallError> {
+    let place = Place(making);
     let doing = "making an environment for a plugin";
     let failed = |reason: String| InstallError::Program { doing, reason };
     let timeout = tokio::time::sleep(wanted.timeout);
@@ -91,18 +85,12 @@ pub async fn make(wanted: &Wanted<'_>, path: &Path) -> Result<(), InstallError> 
     }
     let (making, path) = (place.0.clone(), path.to_owned());
     let naming = move || {
+        let _lock = lock;
         permit(&making, 0o555, 0o444).map_err(|error| file("making read-only", &making, error))?;
         std::fs::rename(&making, &path).map_err(|error| file("naming", &path, error))
     };
     let named = tokio::task::spawn_blocking(naming).await;
     named.unwrap_or_else(|error| Err(failed(error.to_string())))
-}
-
-/// The folders beside a path whose names begin so.
-fn left_over(path: &Path, start: &str) -> Vec<PathBuf> {
-    let beside = path.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten();
-    let is_left = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(start);
-    beside.flatten().filter(|entry| is_left(&entry.file_name())).map(|entry| entry.path()).collect()
 }
 
 /// Removes a folder on a thread for blocking work.
@@ -269,17 +257,6 @@ mod tests {
         assert!(exceeds(folder.path(), 4, 2) && exceeds(folder.path(), 5, 1));
         assert!(!exceeds(&folder.path().join("gone"), 0, 0));
         assert!(exceeds(&folder.path().join("a/b"), 5, 2), "what cannot be read counts as too much");
-    }
-
-    #[test]
-    fn folders_of_killed_processes_are_found() {
-        let folder = tempfile::tempdir().unwrap();
-        for name in [".making-ab", ".making-ab-1", ".making-c", "ab"] {
-            std::fs::create_dir(folder.path().join(name)).unwrap();
-        }
-        let mut found = left_over(&folder.path().join("ab"), ".making-ab");
-        found.sort();
-        assert_eq!(found, [folder.path().join(".making-ab"), folder.path().join(".making-ab-1")]);
     }
 
     #[tokio::test]

@@ -227,6 +227,7 @@ fn native_routes() -> Router<ApiState> {
         .route("/datasources/{id}", native::catalog::one(CatalogKind::Datasource))
         .route("/plugins", get(native::plugins::list).post(native::plugins::add))
         .route("/plugins/{id}", get(native::plugins::show).delete(native::plugins::remove))
+        .route("/plugins/{id}/options", post(native::plugin_options::list))
         .route("/plugin-credentials", native::catalog::all(CatalogKind::PluginCredentials))
         .route("/plugin-credentials/{id}", native::catalog::one(CatalogKind::PluginCredentials))
         .route("/removals", get(native::removals::list))

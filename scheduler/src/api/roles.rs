@@ -52,7 +52,7 @@ const ADMIN: Role = Role::Admin;
 /// for `read-only`. A snapshot has a run's secrets, sealed, and a workflow of one's own could show what a seal contains: snapshots
 /// and texts with seals are for `admin` alone.
 #[rustfmt::skip]
-const NEEDS: [(&str, &[(Method, Role)]); 63] = [
+const NEEDS: [(&str, &[(Method, Role)]); 64] = [
     ("/admin-keys", &[(Method::GET, OPERATOR), (Method::POST, ADMIN)]),
     ("/admin-keys/{id}", &[(Method::DELETE, ADMIN)]),
     ("/admin-keys/{id}/rotate", &[(Method::POST, ADMIN)]),
@@ -94,6 +94,7 @@ const NEEDS: [(&str, &[(Method, Role)]); 63] = [
     ("/plugin-credentials/{id}", &[(Method::GET, READ_ONLY), (Method::PUT, ADMIN), (Method::DELETE, ADMIN)]),
     ("/plugins", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),
     ("/plugins/{id}", &[(Method::GET, READ_ONLY), (Method::DELETE, ADMIN)]),
+    ("/plugins/{id}/options", &[(Method::POST, OPERATOR)]),
     ("/profiles", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),
     ("/profiles/{id}", &[(Method::GET, READ_ONLY), (Method::PUT, ADMIN), (Method::DELETE, ADMIN)]),
     ("/providers", &[(Method::GET, READ_ONLY), (Method::POST, ADMIN)]),

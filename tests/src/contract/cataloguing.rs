@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Broken, Outcome, Subject, holds, same};
-use tidemill_common::store::{Catalog, CatalogKind, EntryPut, Expected, Jobs, PutEntry, Runs, Store};
+use tidemill_common::store::{
+    Catalog, CatalogKind, EntryPut, EntryRemoved, Expected, Jobs, PutEntry, Runs, Store,
+};
 
 const PROVIDER: CatalogKind = CatalogKind::Provider;
 const PROFILE: CatalogKind = CatalogKind::Profile;
@@ -60,8 +62,10 @@ pub(super) async fn an_entry_is_replaced_only_at_the_expected_version(s: Subject
     same("its creation time is unchanged", now.created_at, entry.created_at)?;
     holds("its version grows", now.version == second && second > first)?;
 
-    holds("it is removed", s.store.remove_entry(PROVIDER, id, "").await?)?;
-    holds("once", !s.store.remove_entry(PROVIDER, id, "").await?)?;
+    let stale = s.store.remove_entry(PROVIDER, id, "", Some(1)).await?;
+    same("not in another version", stale, EntryRemoved::Differs)?;
+    same("it is removed", s.store.remove_entry(PROVIDER, id, "", None).await?, EntryRemoved::Removed)?;
+    same("once", s.store.remove_entry(PROVIDER, id, "", Some(1)).await?, EntryRemoved::Gone)?;
     let left = s.kept().await?;
     same("the other kind stays", (left.providers.len(), left.profiles.len()), (0, 1))?;
     same("it is gone", s.store.put_entry(put(Expected::Version(second))).await?, EntryPut::Differs)?;
@@ -84,7 +88,8 @@ pub(super) async fn each_kind_has_its_own_ids(s: Subject) -> Outcome {
     }
     same("only profiles have a default", kept.default_profile, Some("same".to_owned()))?;
     for kind in CatalogKind::ALL {
-        holds(kind.name(), s.store.remove_entry(kind, "same", "").await?)?;
+        let removed = s.store.remove_entry(kind, "same", "", None).await?;
+        same(kind.name(), removed, EntryRemoved::Removed)?;
         same(kind.name(), s.kept().await?.of(kind), &[])?;
     }
     same("no profile is left", s.kept().await?.default_profile, None)
@@ -108,9 +113,9 @@ pub(super) async fn the_version_differs_after_each_change(s: Subject) -> Outcome
         PutEntry { kind: PROFILE, id: "a", fields: &none, expected: Expected::Absent, make_default: true };
     s.store.put_entry(again).await?;
     grown("one that was refused", false).await?;
-    s.store.remove_entry(PROFILE, "b", "").await?;
+    s.store.remove_entry(PROFILE, "b", "", None).await?;
     grown("one that does not exist", false).await?;
-    s.store.remove_entry(PROFILE, "a", "").await?;
+    s.store.remove_entry(PROFILE, "a", "", None).await?;
     grown("one profile less", true).await
 }
 
@@ -128,14 +133,14 @@ pub(super) async fn there_is_a_default_profile_while_there_are_profiles(s: Subje
         PutEntry { kind: PROFILE, id: "e", fields: &none, expected: Expected::Absent, make_default: true };
     s.keep_if(put).await?;
     same("the one that was made the default", default().await?, named("e"))?;
-    s.store.remove_entry(PROFILE, "b", "a").await?;
+    s.store.remove_entry(PROFILE, "b", "a", None).await?;
     same("another profile is removed", default().await?, named("e"))?;
-    s.store.remove_entry(PROFILE, "e", "d").await?;
+    s.store.remove_entry(PROFILE, "e", "d", None).await?;
     same("the heir", default().await?, named("d"))?;
-    s.store.remove_entry(PROFILE, "d", "b").await?;
+    s.store.remove_entry(PROFILE, "d", "b", None).await?;
     same("the new default is removed: the first", default().await?, named("a"))?;
-    s.store.remove_entry(PROFILE, "a", "").await?;
-    s.store.remove_entry(PROFILE, "c", "").await?;
+    s.store.remove_entry(PROFILE, "a", "", None).await?;
+    s.store.remove_entry(PROFILE, "c", "", None).await?;
     same("no profile is left", default().await?, None)?;
     s.keep(PROFILE, "z", &none).await?;
     same("and the first again", default().await?, named("z"))

@@ -4,6 +4,7 @@
 pub mod agent;
 pub(crate) mod approval;
 pub mod code;
+pub mod datasource;
 pub mod document_extractor;
 pub mod http_request;
 pub mod knowledge_index;
@@ -60,7 +61,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::Loop, Executor::Pure),
     (NodeKind::LoopStart, Executor::Pure),
     (NodeKind::LoopEnd, Executor::Pure),
-    (NodeKind::Datasource, Executor::Pure),
+    (NodeKind::Datasource, Executor::Outside(&Datasource)),
     (NodeKind::ContextProcessor, Executor::Pure),
     (NodeKind::KnowledgeIndex, Executor::Outside(&KnowledgeIndex)),
     (NodeKind::Speech, Executor::Outside(&Speech)),
@@ -289,6 +290,21 @@ impl NodeExecutor for Tool {
         let NodeData::Tool(data) = &node.data else { return mistaken(node.kind) };
         let means = tool::Means { tools, http, files, run: &name.run, journal: Some(journal), on_piece };
         tool::run(data, node, variables, means).await
+    }
+}
+
+struct Datasource;
+
+#[async_trait::async_trait]
+impl NodeExecutor for Datasource {
+    fn streamed_output(&self) -> Option<&'static str> {
+        Some("text")
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, http, files, name, journal, tools, on_piece, .. } = attempt;
+        let NodeData::Datasource(data) = &node.data else { return mistaken(node.kind) };
+        let means = tool::Means { tools, http, files, run: &name.run, journal: Some(journal), on_piece };
+        datasource::run(data, node, variables, means).await
     }
 }
 

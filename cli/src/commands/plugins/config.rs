@@ -1,4 +1,4 @@
-//! `tidemill plugins config`: the credentials of a tool provider. Values are stored sealed; a variable of the workers'
+//! `tidemill plugins config`: the credentials of a provider of tools or datasources. Values are stored sealed; a variable of the workers'
 //! environment is stored by its name. The plugin checks them on a worker.
 
 use std::time::Duration;
@@ -114,8 +114,8 @@ async fn form(client: &Client, provider: &str) -> Result<Vec<Json>, Error> {
         let version = |entry: &Json| entry["version"].as_str().unwrap_or_default().to_owned();
         tidemill_common::registry::plugins::compare(&version(one), &version(other))
     });
-    let providers = newest.and_then(|entry| entry["providers"].as_array()).into_iter().flatten();
-    let found = providers.clone().find(|provider| provider["name"] == name);
+    let of = |kind: &str| newest.and_then(|entry| entry[kind].as_array()).into_iter().flatten();
+    let found = of("providers").chain(of("datasources")).find(|provider| provider["name"] == name);
     let Some(found) = found else {
         let message = format!("no plugin {author}/{plugin} with a provider {name} is installed");
         return Err(Error::Usage(format!("{message}; `tidemill plugins ls` lists them")));

@@ -39,7 +39,8 @@ pub(super) async fn add(arguments: &Add, console: &mut Console) -> Result<Exit, 
             crate::workflow_file::count(workers, "worker")
         ),
     });
-    for provider in shown["providers"].as_array().into_iter().flatten() {
+    let of = |kind: &str| shown[kind].as_array().cloned().unwrap_or_default();
+    for provider in of("providers").into_iter().chain(of("datasources")) {
         if provider["credentials"].as_array().is_some_and(|fields| !fields.is_empty()) {
             let (author, name) = (word(&shown["author"]), word(&shown["name"]));
             let provider = word(&provider["name"]);
@@ -55,6 +56,9 @@ async fn is_wanted(package: &Package, yes: bool, console: &mut Console) -> Resul
     let asks = if permissions.is_empty() { "nothing".into() } else { permissions.join("; ") };
     console.note(format_args!("{} (sha256 {})", safe(&package.id()), package.hash));
     console.note(format_args!("asks to be allowed: {}", safe(&asks)));
+    for sentence in package.parts_that_do_not_run() {
+        console.note(safe(&sentence));
+    }
     console.note("its code runs on the workers, confined, and calls servers through the guard of [http]");
     if yes {
         return Ok(true);

@@ -1,9 +1,12 @@
 //! `tidemill plugins`: installs Dify plugins for all workers ([`installed`]), stores their credentials ([`config`]), and
-//! tests them on a worker ([`test`]). It also shows whether and how a plugin would run here, and tries one of its tools on
+//! tests them on a worker ([`test`]), where plugins also list options of parameters ([`options`]). It also shows whether and how a plugin would run here, and tries one of its tools on
 //! this machine; nothing is stored then besides the environment, and no scheduler or worker takes part.
 
+#[cfg(target_os = "linux")]
+mod clean;
 mod config;
 mod installed;
+mod options;
 mod show;
 mod test;
 #[cfg(target_os = "linux")]
@@ -35,10 +38,14 @@ enum Verb {
     Ls(Listing),
     /// Remove an installed plugin
     Rm(Remove),
-    /// Store the credentials of a tool provider, and let the plugin check them on a worker
+    /// Store the credentials of a provider of tools or datasources, and let the plugin check them on a worker
     Config(Config),
     /// Call a tool of an installed plugin on a worker, or let the plugin check its credentials
     Test(Test),
+    /// List the options of a parameter of a tool, as the plugin lists them now on a worker
+    Options(Options),
+    /// Remove packages and environments from the cache folder of this machine that no process uses
+    Clean(Clean),
     /// Read a plugin and show what it offers, what it needs, what it asks to be allowed, and all its problems
     Show(ShowAny),
     /// Make the plugin's environment, invoke one of its tools in a confined process, and print the tool's messages
@@ -117,6 +124,39 @@ struct Test {
 }
 
 #[derive(Debug, Args)]
+struct Options {
+    /// AUTHOR/PLUGIN/PROVIDER
+    provider: String,
+    tool: String,
+    /// A parameter of the type dynamic-select
+    parameter: String,
+    /// With the credentials of this app
+    #[arg(long, value_name = "ID")]
+    app: Option<String>,
+    /// Only this version of the plugin, if it is installed
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+    /// Longest wait for the answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    wait: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Clean {
+    /// The cache folder [default: that of `try`, and of workers without `plugins.cache`]
+    #[arg(long, value_name = "FOLDER")]
+    cache: Option<PathBuf>,
+    /// Only what no process has used for this time; 0 removes all that no process uses now
+    #[arg(long, value_name = "SECONDS", default_value_t = 7 * 24 * 3600)]
+    unused: u64,
+    /// Show the answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
 struct ShowAny {
     #[command(flatten)]
     show: Show,
@@ -192,6 +232,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
         Verb::Rm(arguments) => installed::remove(arguments, console).await,
         Verb::Config(arguments) => config::perform(arguments, console).await,
         Verb::Test(arguments) => test::perform(arguments, console).await,
+        Verb::Options(arguments) => options::perform(arguments, console).await,
         Verb::Show(arguments) => match arguments.show.plugin.to_str() {
             // A path of this machine comes first.
             Some(id) if id.contains(':') && !arguments.show.plugin.exists() => {
@@ -199,6 +240,12 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             }
             Some(_) | None => show::perform(&arguments.show, console).await,
         },
+        #[cfg(target_os = "linux")]
+        Verb::Clean(arguments) => clean::perform(arguments, console).await,
+        #[cfg(not(target_os = "linux"))]
+        Verb::Clean(_) => {
+            Err(Error::Failed("plugins run only on Linux, so there is nothing to remove".into()))
+        }
         #[cfg(target_os = "linux")]
         Verb::Try(arguments) => trial::perform(arguments, console).await,
         #[cfg(not(target_os = "linux"))]

@@ -88,7 +88,10 @@ fn show(package: &Package, here: String, console: &mut Console) -> Result<(), Er
     for problem in &package.problems {
         console.line(one_line(&problem.to_string()))?;
     }
-    console.line(verdict(package))
+    for line in verdict(package).lines() {
+        console.line(one_line(line))?;
+    }
+    Ok(())
 }
 
 fn requires(package: &Package) -> String {
@@ -122,9 +125,13 @@ fn offers(package: &Package, console: &mut Console) -> Result<(), Error> {
         for provider in providers {
             let names: Vec<&str> = provider.items.iter().map(|item| item.name.as_str()).take(8).collect();
             let more = if provider.items.len() > names.len() { ", …" } else { "" };
-            let kinds = provider.model_kinds.join(", ");
+            let kinds = provider.source_kind.clone().unwrap_or_else(|| provider.model_kinds.join(", "));
             let text = format!("{kind} of {}: {}{more} {kinds}", provider.name, names.join(", "));
             console.line(one_line(text.trim_end()))?;
+            if kind == "datasources" && !provider.credentials.is_empty() {
+                let fields = parameters(&provider.credentials);
+                console.line(format_args!("  credentials: {}", one_line(&fields)))?;
+            }
         }
     }
     Ok(())
@@ -150,7 +157,7 @@ fn parameters(parameters: &[Parameter]) -> String {
     parameters.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether `try` can run it, and what nothing here runs yet.
+/// What can run, and a line for each part that does not.
 fn verdict(package: &Package) -> String {
     if package.is_broken() {
         return "It cannot run here: see the errors.".into();
@@ -159,20 +166,16 @@ fn verdict(package: &Package) -> String {
         let reason = unusual.unusual.unwrap_or("unusual");
         return format!("It cannot run here: it requires {:?}, which is {reason}.", unusual.text);
     }
-    let others: Vec<&str> =
-        others(package).iter().filter(|(_, list)| !list.is_empty()).map(|(kind, _)| *kind).collect();
-    match (package.providers.tools.is_empty(), others.is_empty()) {
-        (false, true) => {
-            "Its tools can be tried with `tidemill plugins try`; `tidemill plugins add` installs it for all workers.".into()
-        }
-        (false, false) => format!(
-            "Its tools can be tried with `tidemill plugins try`, its {} do not run. `tidemill plugins add` installs it for all workers.",
-            others.join(" and ")
-        ),
-        (true, _) => {
-            format!("It was only read: Tidemill does not run {} of plugins yet.", others.join(" and "))
-        }
-    }
+    let sentences = package.parts_that_do_not_run();
+    let has_tools = !package.providers.tools.is_empty();
+    let what = if has_tools {
+        "Its tools can be tried with `tidemill plugins try`; `tidemill plugins add` installs it for all workers."
+    } else if package.has_parts_that_run() {
+        "`tidemill plugins add` installs it for all workers."
+    } else {
+        "It was only read: nothing of it can run here."
+    };
+    std::iter::once(what.to_owned()).chain(sentences).collect::<Vec<_>>().join("\n")
 }
 
 fn as_json(package: &Package) -> Json {
@@ -208,6 +211,7 @@ fn as_json(package: &Package) -> Json {
         "signature": package.signature.in_words(),
         "tools": package.providers.tools.iter().map(tools_as_json).collect::<Vec<_>>(),
         "others": others,
+        "not_run": package.parts_that_do_not_run(),
         "problems": problems.collect::<Vec<_>>(),
     })
 }
@@ -231,6 +235,7 @@ fn provider_as_json(provider: &Provider) -> Json {
         provider.items.iter().map(|item| json!({"name": item.name, "label": item.label, "file": item.file}));
     json!({
         "provider": provider.name, "file": provider.file, "model_types": provider.model_kinds,
+        "source": provider.source_kind, "oauth": provider.has_oauth,
         "credentials": provider.credentials.iter().map(parameter_as_json).collect::<Vec<_>>(),
         "items": items.collect::<Vec<_>>(),
     })

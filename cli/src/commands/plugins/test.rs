@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::registry::plugins::VALIDATE;
+use tidemill_common::registry::trial;
 use tidemill_common::value::JsonMap;
 use tokio::time::{Instant, sleep};
 
@@ -93,52 +94,5 @@ pub(super) async fn run(client: &Client, trial: &Trial<'_>) -> Result<Json, Erro
 
 fn workflow(trial: &Trial<'_>) -> Result<Json, Error> {
     let Trial { provider, version, tool, params, .. } = trial;
-    let [author, plugin, name] = provider.split('/').collect::<Vec<_>>()[..] else {
-        return Err(Error::Usage(format!("{provider:?} is not a provider: write AUTHOR/PLUGIN/PROVIDER")));
-    };
-    let identifier = match version {
-        Some(version) => format!("{author}/{plugin}:{version}"),
-        None => format!("{author}/{plugin}"),
-    };
-    let given = params.iter().map(|(key, value)| (key.clone(), json!({"type": "constant", "value": value})));
-    let output = |name: &str| json!({"variable": name, "value_selector": ["tool", name]});
-    let edge = |from: &str, to: &str| json!({"id": from, "source": from, "target": to, "sourceHandle": "source", "targetHandle": "target"});
-    Ok(json!({
-        "kind": "app", "version": "0.6.0",
-        "app": {"mode": "workflow", "name": format!("Test of {provider}")},
-        "workflow": {"environment_variables": [], "conversation_variables": [], "graph": {
-            "nodes": [
-                {"id": "start", "data": {"type": "start", "title": "Start", "variables": []}},
-                {"id": "tool", "data": {
-                    "type": "tool", "title": "Tool", "provider_type": "builtin", "provider_id": provider,
-                    "provider_name": name, "tool_name": tool, "tool_label": tool, "tool_configurations": {},
-                    "tool_parameters": given.collect::<JsonMap>(), "tool_node_version": "2",
-                    "plugin_unique_identifier": identifier,
-                }},
-                {"id": "end", "data": {"type": "end", "title": "End", "outputs": [output("text"), output("json"), output("files")]}},
-            ],
-            "edges": [edge("start", "tool"), edge("tool", "end")],
-        }},
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tidemill_common::graph::import;
-
-    #[test]
-    fn the_workflow_of_a_test_can_be_run() {
-        let trial = Trial {
-            provider: "acme/maps/maps",
-            version: Some("1.0"),
-            tool: "find",
-            params: json!({"place": "here", "most": 3}).as_object().cloned().unwrap(),
-            at_most: Duration::ZERO,
-        };
-        let imported = import(workflow(&trial).unwrap().to_string().as_bytes());
-        assert!(imported.graph.is_some(), "{:?}", imported.diagnostics);
-        assert_eq!(imported.diagnostics, []);
-        assert!(workflow(&Trial { provider: "maps", ..trial }).is_err());
-    }
+    trial::workflow(provider, *version, tool, params).map_err(Error::Usage)
 }

@@ -202,6 +202,16 @@ pub struct PutEntry<'a> {
     pub make_default: bool,
 }
 
+/// The result of removing an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryRemoved {
+    Removed,
+    /// It does not exist.
+    Gone,
+    /// It has another version; nothing was removed.
+    Differs,
+}
+
 /// The result of writing an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryPut {

@@ -43,7 +43,7 @@ pub use app_limits::{
 pub use app_records::{AppRecords, AppVersion, EndUser, Feedback, INNER_FIELD, REMOVED_FIELD};
 pub use audit::{AuditEntry, AuditKept, AuditLog, AuditPage};
 pub use call::{Called, Refusal, WaitingCall};
-pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
+pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, PutEntry};
 pub use conversation::{
     ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, FIELDS_LISTED,
     ListConversations, ListedConversation, OPEN_FIELD, Rated, Rating, Settling,

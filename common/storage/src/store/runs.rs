@@ -8,11 +8,11 @@ use async_trait::async_trait;
 use super::labels::{LABELS_FIELD, label_ids};
 use super::{
     Annotations, AppKey, AppLimits, AppRecords, AppState, AuditLog, Catalog, CatalogKind, ConversationChange,
-    ConversationRef, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut, Fired,
-    Fleet, Following, FromSchedule, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead,
-    ListedConversation, Meta, NewKey, PutBack, PutEntry, Rated, Rating, Refusal, Removals, Revoked,
-    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged,
-    WaitingCall, Webhooks, unreadable_events,
+    ConversationRef, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering, EntryPut,
+    EntryRemoved, Fired, Fleet, Following, FromSchedule, KeyCost, KeyGrant, KnowledgeBases,
+    ListConversations, ListDead, ListedConversation, Meta, NewKey, PutBack, PutEntry, Rated, Rating, Refusal,
+    Removals, Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge,
+    UploadCharged, WaitingCall, Webhooks, unreadable_events,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -407,9 +407,15 @@ pub trait Runs: AuditLog + Webhooks {
     async fn catalog(&self) -> Result<Catalog, StoreError>;
     /// Writes a complete catalog entry if the condition holds.
     async fn put_entry(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError>;
-    /// Removes a catalog entry; `false` when it does not exist. When it was the default profile, `heir`
+    /// Removes a catalog entry, if it has this version; `None`: any. When it was the default profile, `heir`
     /// becomes the default, or the first by id when `heir` does not exist.
-    async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError>;
+    async fn remove_entry(
+        &self,
+        kind: CatalogKind,
+        id: &str,
+        heir: &str,
+        version: Option<u64>,
+    ) -> Result<EntryRemoved, StoreError>;
     /// Stores the package of a plugin under the SHA-256 of its files, for [`tidemill_base::limits::PACKAGE_UNKEPT_SECONDS`]
     /// until [`Runs::keep_package`]. One that is there stays as it is.
     async fn put_package(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError>;

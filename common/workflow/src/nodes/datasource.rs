@@ -1,13 +1,14 @@
 //! The `datasource` node: starts a run of a knowledge pipeline with what the caller found at a source.
 //!
 //! As on Dify, the caller sets `sys.datasource_type` and `sys.datasource_info`. The info contains crawled pages in
-//! full. It names a file by the reference of a file under `files.url`, since there are no uploads here. Online
-//! documents and drives need Dify's plugins and fail.
+//! full. It names a file by the reference of a file under `files.url`, since there are no uploads here. A page of an online
+//! document and a file of an online drive are read by the plugin that the node names ([`DatasourceData::reading`]), on a worker.
 
 use serde_json::{Value as Json, json};
 
 use super::NodeResult;
 use super::fields::{INVALID_NODE_DATA, mapping, required, selector, text};
+use super::tool::outputs::RESERVED;
 use crate::dsl::Problems;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::template::{Template, mention};
@@ -15,16 +16,40 @@ use tidemill_base::value::{
     FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Segment, SegmentType, Selector, Variables, mime,
 };
 
+/// The type of its failures, as on Dify.
+pub const ERROR: &str = "DatasourceNodeError";
 /// The variable with the kind of source.
 const TYPE: [&str; 2] = ["sys", "datasource_type"];
 /// The variable with the caller's choice at the source.
 const INFO: [&str; 2] = ["sys", "datasource_info"];
 
+/// The question to a plugin for a page of an online document: `datasource`, `workspace_id`, `page_id`, `type`.
+pub const PAGE: &str = "tidemill:page";
+/// The question to a plugin for a file of an online drive: `datasource`, `id`, `bucket`.
+pub const DOWNLOAD: &str = "tidemill:download";
+
+/// The kinds of sources that a plugin reads.
+const BY_PLUGIN: [(&str, &str); 2] = [("online_document", PAGE), ("online_drive", DOWNLOAD)];
+
 /// Configuration of `datasource`.
 #[derive(Debug, Clone)]
 pub struct DatasourceData {
+    /// The id of the provider: `author/plugin/provider`.
+    pub provider: String,
+    /// The datasource of the provider.
+    pub datasource: String,
+    /// The plugin as the file names it, with its version.
+    pub plugin: Option<String>,
     /// Parameters for Dify's plugin, as (name, value). Only recorded.
     pub parameters: Vec<(String, Parameter)>,
+}
+
+/// What a plugin is to read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// [`PAGE`] or [`DOWNLOAD`].
+    pub question: &'static str,
+    pub arguments: JsonMap,
 }
 
 /// A parameter for Dify's plugin.
@@ -58,9 +83,68 @@ impl DatasourceData {
                 .collect();
             read.into_iter().collect::<Option<Vec<_>>>()
         });
-        named.into_iter().collect::<Option<Vec<String>>>()?;
-        name.and(plugin).and(configurations)?;
-        Some(Self { parameters: parameters?.unwrap_or_default() })
+        let named = named.into_iter().collect::<Option<Vec<String>>>()?;
+        configurations?;
+        let provider = format!("{}/{}", named[0], named[1]);
+        let (datasource, plugin) = (name?.unwrap_or_default(), plugin?.filter(|text| !text.is_empty()));
+        Some(Self { provider, datasource, plugin, parameters: parameters?.unwrap_or_default() })
+    }
+
+    /// What the plugin of the node is to read for this run; `None` if it needs no plugin, or the input is not as it must be.
+    pub fn reading(&self, variables: &dyn Variables) -> Option<Reading> {
+        let given = |selector: [&str; 2]| variables.found(&selector.map(str::to_owned));
+        let kind = given(TYPE)?;
+        let (_, question) = BY_PLUGIN.iter().find(|(known, _)| *known == kind.text())?;
+        let info = given(INFO)?;
+        let info = info.value.as_object()?;
+        let mut arguments = JsonMap::from_iter([("datasource".to_owned(), self.datasource.as_str().into())]);
+        let page = info.get("page").and_then(Json::as_object);
+        let fields = match *question {
+            PAGE => [("workspace_id", Some(info)), ("page_id", page), ("type", page)],
+            _ => [("id", Some(info)), ("bucket", Some(info)), ("", None)],
+        };
+        for (name, from) in fields {
+            if let Some(text) = from.and_then(|from| from.get(name)).and_then(Json::as_str) {
+                arguments.insert(name.into(), text.into());
+            }
+        }
+        Some(Reading { question, arguments })
+    }
+
+    /// The result with what a plugin has read: its variables, or the file.
+    pub fn read(
+        &self,
+        reading: &Reading,
+        found: Vec<(String, Segment)>,
+        variables: &dyn Variables,
+    ) -> NodeResult {
+        let result = self.recorded(variables);
+        let outputs = if reading.question == PAGE {
+            found.into_iter().filter(|(name, _)| !RESERVED.contains(&name.as_str())).collect()
+        } else {
+            let files = found.into_iter().find(|(name, _)| name == "files").map(|(_, files)| files.value);
+            let file = files.and_then(|files| files.as_array()?.last().cloned());
+            let file = file.map_or_else(Segment::none, |file| Segment::new(SegmentType::File, file));
+            let kind = variables.found(&TYPE.map(str::to_owned)).map(|kind| kind.text().into_owned());
+            let kind = Segment::string(kind.unwrap_or_default());
+            vec![("file".into(), file), ("datasource_type".into(), kind)]
+        };
+        NodeResult { outputs, ..result }
+    }
+
+    /// The result with a failure of a plugin.
+    pub fn failed(&self, failure: NodeFailure, variables: &dyn Variables) -> NodeResult {
+        NodeResult { failure: Some(failure), ..self.recorded(variables) }
+    }
+
+    /// The result without outputs: what is recorded in any case.
+    fn recorded(&self, variables: &dyn Variables) -> NodeResult {
+        let info = variables.found(&INFO.map(str::to_owned)).map(|info| info.value.clone());
+        NodeResult {
+            inputs: self.parameters.iter().map(|(name, it)| (name.clone(), it.shown(variables))).collect(),
+            metadata: JsonMap::from_iter([("datasource_info".into(), info.unwrap_or_default())]),
+            ..NodeResult::default()
+        }
     }
 
     /// Adds the variables that the configuration mentions, as (node, name).
@@ -89,12 +173,8 @@ impl DatasourceData {
         };
         let Json::Object(info) = &info.value else { return escaped("Invalid datasource info format") };
         let kind = kind.text().into_owned();
-        let result = NodeResult {
-            inputs: self.parameters.iter().map(|(name, it)| (name.clone(), it.shown(variables))).collect(),
-            metadata: JsonMap::from_iter([("datasource_info".into(), Json::Object(info.clone()))]),
-            ..NodeResult::default()
-        };
-        match outputs(&kind, info) {
+        let result = self.recorded(variables);
+        match self.outputs(&kind, info) {
             Ok(mut outputs) => {
                 outputs.retain(|(name, _)| name != "datasource_type");
                 outputs.push(("datasource_type".into(), Segment::string(kind)));
@@ -105,24 +185,26 @@ impl DatasourceData {
     }
 }
 
-/// The outputs for a source, without its type.
-fn outputs(kind: &str, info: &JsonMap) -> Result<Vec<(String, Segment)>, NodeFailure> {
-    match kind {
-        "website_crawl" => Ok(info
-            .iter()
-            .map(|(name, value)| (name.clone(), Segment::restore_files(value.clone())))
-            .collect()),
-        "local_file" => file(info)
-            .map(|file| vec![("file".into(), Segment::new(SegmentType::File, file))])
-            .ok_or_else(|| NodeFailure::escaped("File is not exist")),
-        "online_document" | "online_drive" => Err(NodeFailure::new(
-            "DatasourceNodeError",
-            format!(
-                "Failed to invoke datasource: {kind} is read by a plugin of Dify, and plugins do not run here"
-            ),
-        )),
-        other => {
-            Err(NodeFailure::new("DatasourceNodeError", format!("Unsupported datasource provider: {other}")))
+impl DatasourceData {
+    /// The outputs for a source that needs no plugin, without its type.
+    fn outputs(&self, kind: &str, info: &JsonMap) -> Result<Vec<(String, Segment)>, NodeFailure> {
+        match kind {
+            "website_crawl" => Ok(info
+                .iter()
+                .map(|(name, value)| (name.clone(), Segment::restore_files(value.clone())))
+                .collect()),
+            "local_file" => file(info)
+                .map(|file| vec![("file".into(), Segment::new(SegmentType::File, file))])
+                .ok_or_else(|| NodeFailure::escaped("File is not exist")),
+            _ if BY_PLUGIN.iter().any(|(known, _)| *known == kind) => {
+                let provider = &self.provider;
+                let message = format!(
+                    "Failed to invoke datasource: {kind} is read by the plugin of {provider}, which is not installed \
+                     (`tidemill plugins add`)"
+                );
+                Err(NodeFailure::new(ERROR, message))
+            }
+            other => Err(NodeFailure::new(ERROR, format!("Unsupported datasource provider: {other}"))),
         }
     }
 }
@@ -251,6 +333,35 @@ mod tests {
     }
 
     #[test]
+    fn a_plugin_reads_pages_and_files_of_drives() {
+        let data = data(json!({"datasource_name": "pages", "plugin_unique_identifier": "a/p:1@x"}));
+        let data = DatasourceData::parse(&data, &mut Problems::new()).expect("usable");
+        let run = |kind: &str, info: Json| {
+            Pool::new(json!({"sys": {"datasource_type": kind, "datasource_info": info}}))
+        };
+        let page = json!({"workspace_id": "w", "page": {"page_id": "p1", "type": "page"}});
+        let pool = run("online_document", page.clone());
+        let reading = data.reading(&pool).expect("a plugin reads it");
+        let expected = json!({"datasource": "pages", "workspace_id": "w", "page_id": "p1", "type": "page"});
+        assert_eq!((reading.question, Json::Object(reading.arguments.clone())), (PAGE, expected));
+        let found = vec![
+            ("text".into(), Segment::string("t".into())),
+            ("content".into(), Segment::string("all".into())),
+        ];
+        let result = data.read(&reading, found, &pool);
+        assert_eq!(result.outputs.len(), 1);
+        assert_eq!((result.outputs[0].0.as_str(), &result.metadata["datasource_info"]), ("content", &page));
+
+        let pool = run("online_drive", json!({"id": "f", "bucket": null}));
+        let reading = data.reading(&pool).expect("a plugin reads it");
+        assert_eq!(Json::Object(reading.arguments.clone()), json!({"datasource": "pages", "id": "f"}));
+        let result = data.read(&reading, Vec::new(), &pool);
+        let names: Vec<&str> = result.outputs.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["file", "datasource_type"]);
+        assert_eq!(data.reading(&run("website_crawl", json!({"x": 1}))), None);
+    }
+
+    #[test]
     fn a_missing_file_or_one_in_dify_fails_with_difys_message() {
         let info = json!({"related_id": "6f1c"});
         for (sys, error_type, message) in [
@@ -274,7 +385,7 @@ mod tests {
             (
                 json!({"datasource_type": "online_drive", "datasource_info": info}),
                 "DatasourceNodeError",
-                "Failed to invoke datasource: online_drive is read by a plugin of Dify, and plugins do not run here",
+                "Failed to invoke datasource: online_drive is read by the plugin of p/file, which is not installed (`tidemill plugins add`)",
             ),
             (
                 json!({"datasource_type": "tape", "datasource_info": info}),

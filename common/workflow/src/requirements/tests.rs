@@ -136,6 +136,23 @@ fn tools_are_named_by_kind_and_provider() {
 }
 
 #[test]
+fn a_datasource_that_a_plugin_reads_names_it() {
+    let node = |kind: &str| {
+        json!({"type": "datasource", "plugin_id": "acme/drive", "provider_name": "files", "provider_type": kind,
+            "datasource_name": "all", "plugin_unique_identifier": "acme/drive:1.2@ab"})
+    };
+    let expected = Requirement::Tool {
+        kind: ProviderKind::Plugin,
+        provider: "acme/drive/files".into(),
+        name: "files".into(),
+        tool: "all".into(),
+        plugin: Some("acme/drive:1.2".into()),
+    };
+    assert_eq!(of_node(node("online_drive")), [expected]);
+    assert_eq!(of_node(node("website_crawl")), []);
+}
+
+#[test]
 fn the_plugin_of_a_tool_is_named_with_its_version() {
     let plugin = |identifier: &str, provider: &str| {
         let node = json!({"type": "tool", "provider_type": "builtin", "provider_id": provider, "provider_name": provider,

@@ -1,4 +1,4 @@
-//! Tools: of tool nodes and of agents. A tool node of a datasource kind is no tool.
+//! Tools: of tool nodes and of agents, and datasources that a plugin reads. A tool node of a datasource kind is no tool.
 
 use serde_json::Value as Json;
 
@@ -20,6 +20,12 @@ pub(super) fn find(node: &NodeView<'_>, found: &mut Found) {
             for tool in tools.and_then(|tools| tools.get("value")?.as_array()).into_iter().flatten() {
                 of_agent(tool, found);
             }
+        }
+        NodeKind::Datasource if ["online_document", "online_drive"].contains(&node.text("provider_type")) => {
+            let (plugin_id, name) = (node.text("plugin_id"), node.text("provider_name"));
+            let provider = format!("{plugin_id}/{name}");
+            let plugin = plugin(node.text("plugin_unique_identifier"), &provider);
+            add("plugin", (&provider, name), node.text("datasource_name"), plugin, found);
         }
         _ => {}
     }

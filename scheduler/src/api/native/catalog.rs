@@ -10,7 +10,9 @@ use tidemill_common::limits::CATALOG_ENTRIES_MAX;
 use tidemill_common::registry::calls::standard;
 use tidemill_common::registry::secrets::SecretError;
 use tidemill_common::registry::{DraftError, draft, public_form};
-use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, LiveWorker, PutEntry};
+use tidemill_common::store::{
+    Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, LiveWorker, PutEntry,
+};
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
@@ -152,7 +154,8 @@ async fn remove(
         );
         return Err(ApiError::new(StatusCode::CONFLICT, "in_use", message).with(above, json!(users)));
     }
-    if !state.store.remove_entry(kind, &id, catalog.heir(&id).unwrap_or_default()).await? {
+    let heir = catalog.heir(&id).unwrap_or_default();
+    if state.store.remove_entry(kind, &id, heir, None).await? != EntryRemoved::Removed {
         return Err(unknown(kind, &id));
     }
     tracing::info!(kind = kind.name(), id, "entry removed for all workers");

@@ -20,6 +20,7 @@ pub mod limits;
 pub mod messages;
 pub mod parameters;
 pub mod pauses;
+pub mod plugin_options;
 pub mod plugins;
 mod profiles_named;
 pub mod removals;

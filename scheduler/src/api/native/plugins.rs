@@ -13,7 +13,9 @@ use tidemill_common::files::{self, FilesError, Packages};
 use tidemill_common::limits::{CATALOG_ENTRIES_MAX, CATALOG_ENTRY_BYTES_MAX};
 use tidemill_common::registry::plugins::InstalledPlugin;
 use tidemill_common::registry::public_form;
-use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, LiveWorker, PutEntry};
+use tidemill_common::store::{
+    Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, LiveWorker, PutEntry,
+};
 use tidemill_plugins::limits::PackageLimits;
 use tidemill_plugins::package::{Package, PublicKey, Severity, Signature};
 
@@ -139,7 +141,7 @@ async fn store_package(state: &ApiState, plugin: &InstalledPlugin, bytes: Bytes)
 /// Removes a plugin and its package. Credentials of its providers stay, for another version of it.
 ///
 /// # Errors
-/// 404, 422 if the storage of its package is not set here, and errors of the store.
+/// 404, 409 if it was installed again in the meantime, 422 if the storage of its package is not set here, and errors of the store.
 pub async fn remove(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<StatusCode, ApiError> {
     let catalog = state.store.catalog().await?;
     let entry = catalog.find(KIND, &id).ok_or_else(|| catalog::unknown(KIND, &id))?;
@@ -148,8 +150,13 @@ pub async fn remove(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Re
         return Err(no_storage(&id));
     }
     // First the entry: a package without an entry is only bytes, an entry without a package cannot be prepared.
-    if !state.store.remove_entry(KIND, &id, "").await? {
-        return Err(catalog::unknown(KIND, &id));
+    match state.store.remove_entry(KIND, &id, "", Some(entry.version)).await? {
+        EntryRemoved::Removed => {}
+        EntryRemoved::Gone => return Err(catalog::unknown(KIND, &id)),
+        EntryRemoved::Differs => {
+            let message = format!("{id} was installed again in the meantime; it stays installed");
+            return Err(ApiError::new(StatusCode::CONFLICT, "version_mismatch", message));
+        }
     }
     if let Some(plugin) = plugin {
         remove_unused(&state, &plugin).await?;
@@ -274,10 +281,11 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
         let message = format!("{id} cannot run: {problem}; `tidemill plugins show` lists all problems");
         return Err(ApiError::invalid_param(message));
     }
-    if package.providers.tools.is_empty() {
-        return Err(ApiError::invalid_param(format!(
-            "{id} has no tools; models, agent strategies, datasources, triggers and endpoints of plugins do not run here"
-        )));
+    if !package.has_parts_that_run() {
+        let reasons = package.parts_that_do_not_run().join(" ");
+        let message =
+            format!("{id} has neither tools nor datasources, so nothing of it can run here. {reasons}");
+        return Err(ApiError::invalid_param(message.trim_end().to_owned()));
     }
     let manifest = &package.manifest;
     let fits = |text: &str| {
@@ -289,10 +297,11 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
             "{id:?} cannot be installed: author, name and version have 1 to 64 letters, digits, `.`, `_`, `-` or `+`"
         )));
     }
-    if let Some(provider) = package.providers.tools.iter().find(|provider| !fits(&provider.name)) {
+    let tools = package.providers.tools.iter().map(|provider| &provider.name);
+    let mut names = tools.chain(package.providers.datasources.iter().map(|provider| &provider.name));
+    if let Some(name) = names.find(|name| !fits(name)) {
         return Err(ApiError::invalid_param(format!(
-            "{id} cannot be installed: its provider {:?} needs a name of 1 to 64 letters, digits, `.`, `_`, `-` or `+`",
-            provider.name
+            "{id} cannot be installed: its provider {name:?} needs a name of 1 to 64 letters, digits, `.`, `_`, `-` or `+`"
         )));
     }
     Ok(package)

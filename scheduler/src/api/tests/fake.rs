@@ -15,11 +15,11 @@ use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Annotations, Answered, App, AppKey, AppLimits, AppRecords, AuditEntry, AuditKept, AuditLog, AuditPage,
     Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter,
-    DueSchedule, Durability, Durable, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost,
-    KeyGrant, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey,
-    NewRun, Notice, NoticePlace, NoticeTried, NoticesAhead, Page, PauseAnswer, PutBack, PutEntry, Rated,
-    Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
-    Trigger, TriggerChanges, TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall,
+    DueSchedule, Durability, Durable, Entered, Entering, EntryPut, EntryRemoved, Fired, Fleet, Following,
+    KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta,
+    NewKey, NewRun, Notice, NoticePlace, NoticeTried, NoticesAhead, Page, PauseAnswer, PutBack, PutEntry,
+    Rated, Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling,
+    StoreError, Trigger, TriggerChanges, TriggerState, Unconfirmed, UploadCharge, UploadCharged, WaitingCall,
     WaitingNotices, Webhooks, Written,
 };
 use tidemill_common::wire::entry::EventEntry;
@@ -523,8 +523,14 @@ impl Runs for FakeStore {
     async fn put_entry(&self, _: PutEntry<'_>) -> Result<EntryPut, StoreError> {
         Ok(EntryPut::Stored(1))
     }
-    async fn remove_entry(&self, _: CatalogKind, _: &str, _: &str) -> Result<bool, StoreError> {
-        Ok(false)
+    async fn remove_entry(
+        &self,
+        _: CatalogKind,
+        _: &str,
+        _: &str,
+        _: Option<u64>,
+    ) -> Result<EntryRemoved, StoreError> {
+        Ok(EntryRemoved::Gone)
     }
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
         let mut letters = self.lock().dead.clone();

@@ -103,9 +103,9 @@ impl<'a> Rounds<'a> {
                 provider_id: &one.provider,
                 provider_name: &one.provider,
                 tool: &one.name,
-                plugin: None,
+                plugin: one.plugin.as_deref(),
             };
-            let tool = means.tools.find(name).await;
+            let tool = means.tools.find_for_model(name, means.run).await;
             let tool = tool.map_err(Unready::from)?;
             let spec = prompt::spec(one, tool.declaration.as_ref());
             tools.push(ReadyTool { given: one.clone(), tool, spec });

@@ -32,6 +32,7 @@ async fn one<'a>(named: &NamedServer, tools: &'a Tools) -> Result<Offering<'a>, 
             kind: ProviderKind::Mcp,
             provider: named.name.clone(),
             name: declaration.name.clone(),
+            plugin: None,
             description: None,
             fixed: JsonMap::new(),
         };

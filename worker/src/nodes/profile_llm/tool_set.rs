@@ -70,9 +70,9 @@ impl<'a> ToolSet<'a> {
                 provider_id: &one.provider,
                 provider_name: &one.provider,
                 tool: &one.name,
-                plugin: None,
+                plugin: one.plugin.as_deref(),
             };
-            let found = tool_access.tools.find(name).await;
+            let found = tool_access.tools.find_for_model(name, tool_access.run).await;
             let tool = found.map_err(|error| {
                 let message = format!("Tool with id '{}' not found: {error}", id_of(one));
                 let lacks = error.lacks;

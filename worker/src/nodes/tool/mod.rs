@@ -151,6 +151,26 @@ fn looked_for(data: &ToolData, variables: &dyn Variables) -> Option<parameters::
     Some(parameters::Filled { shown: shown.collect(), values })
 }
 
+/// Calls something else than a tool of a tool node, and returns its outputs; a recorded result is taken.
+pub(in crate::nodes) async fn called(
+    tool: &Tool<'_>,
+    arguments: &JsonMap,
+    node: &Node,
+    means: Means<'_>,
+) -> Result<Vec<(String, Segment)>, NodeFailure> {
+    let declared = tool.known().unwrap_or(KnownParameters::NOTHING);
+    match call(tool, arguments, declared, node, means).await.0 {
+        Ok(recorded) => Ok(recorded.outputs),
+        Err(Broken::Tool(error)) => Err(super::datasource::failure(error)),
+        Err(Broken::Node(failure)) => Err(failure),
+    }
+}
+
+/// The outputs of a call that has ended before.
+pub(in crate::nodes) async fn recalled(means: Means<'_>) -> Option<Vec<(String, Segment)>> {
+    known(means).await.map(|recorded| recorded.outputs)
+}
+
 /// Adds the cost to the result. A call without tokens is not reported, as in Dify.
 fn charged(mut result: NodeResult, usage: Option<Usage>) -> NodeResult {
     if let Some(usage) = usage.filter(|usage| usage.total_tokens > 0) {

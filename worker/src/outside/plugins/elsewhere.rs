@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
+use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::Declaration;
 use tidemill_common::store::Jobs;
 use tidemill_common::wire::worker::PluginAbility;
@@ -27,6 +28,14 @@ impl PluginHost {
     }
 
     pub(crate) async fn find(&self, _: &ToolName<'_>, _: bool) -> Result<Option<FoundTool>, ToolError> {
+        Ok(None)
+    }
+
+    pub(crate) async fn at_run_time(
+        &self,
+        _: &ToolName<'_>,
+        _: &RunId,
+    ) -> Result<Option<Declaration>, ToolError> {
         Ok(None)
     }
 

@@ -182,6 +182,15 @@ impl PluginHost {
         }
     }
 
+    /// Notes that the plugins that are ready here are used.
+    pub(super) fn touch(&self) {
+        for place in self.places().values() {
+            if let State::Ready(installed) = &place.state {
+                installed.touch();
+            }
+        }
+    }
+
     fn places(&self) -> MutexGuard<'_, BTreeMap<String, Place>> {
         // No code panics while it holds the lock.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)

@@ -43,6 +43,8 @@ impl PluginHost {
         let (mut running, mut busy) = (FuturesUnordered::new(), BTreeSet::new());
         // Folders of a worker that was killed.
         drop(tokio::task::spawn_blocking(tidemill_plugins::process::remove_left_over));
+        let cleaning = self.keep_clean();
+        tokio::pin!(cleaning);
         loop {
             if let Some(listed) = self.listed(true).await {
                 self.keep_only(&listed);
@@ -68,6 +70,7 @@ impl PluginHost {
                 Some(done) = running.next(), if !running.is_empty() => {
                     busy.remove(&done);
                 }
+                () = &mut cleaning => {}
                 _ = tokio::time::timeout(LOOK, self.wanted.notified()) => {}
             }
         }

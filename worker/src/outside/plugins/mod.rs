@@ -1,9 +1,11 @@
 //! Dify plugins on this worker. [`host`] knows which are installed for all workers and which of them are ready here;
-//! [`keeper`] prepares them in the background; [`ready`] waits for the one that a tool needs; [`run`] finds and calls their tools, with [`credentials`]; [`files`] hands
+//! [`keeper`] prepares them in the background; [`cleaner`] removes what none of them uses any more; [`ready`] waits for the one that a tool needs; [`run`] finds and calls their tools, with [`credentials`], and [`questions`] asks about them; [`files`] hands
 //! files of a run to a plugin.
 //!
 //! Plugins run only on Linux, because only there they are confined. Elsewhere this worker has none ([`elsewhere`]).
 
+#[cfg(target_os = "linux")]
+mod cleaner;
 #[cfg(target_os = "linux")]
 mod credentials;
 #[cfg(not(target_os = "linux"))]
@@ -14,6 +16,8 @@ mod files;
 mod host;
 #[cfg(target_os = "linux")]
 mod keeper;
+#[cfg(target_os = "linux")]
+mod questions;
 #[cfg(target_os = "linux")]
 mod ready;
 #[cfg(target_os = "linux")]

@@ -36,7 +36,7 @@ enum Others {
     /// One has not seen it yet.
     Unknown,
     /// None can run it: it has failed there, they run no plugins, or there are none.
-    Nobody,
+    NoWorker,
 }
 
 impl PluginHost {
@@ -69,10 +69,10 @@ impl PluginHost {
             };
             // The list of workers with which the job is handed back may be as old as that.
             let is_able = match self.others(&plugin).await {
-                Some(Others::Nobody) if is_over => return lacking(reason),
+                Some(Others::NoWorker) if is_over => return lacking(reason),
                 Some(Others::Ready) => true,
                 Some(Others::Preparing) => is_over,
-                Some(Others::Unknown | Others::Nobody) | None => false,
+                Some(Others::Unknown | Others::NoWorker) | None => false,
             };
             able_since = if is_able { able_since.or_else(|| Some(Instant::now())) } else { None };
             if able_since.is_some_and(|since| since.elapsed() >= FLEET_KEPT) {
@@ -138,7 +138,7 @@ impl PluginHost {
 
 /// One that serves only some of the queues may not get the job, so only what it can still become counts.
 fn others(workers: &[LiveWorker], me: &str, queues: &[String], (id, sha256): (&str, &str)) -> Others {
-    let mut found = Others::Nobody;
+    let mut found = Others::NoWorker;
     for about in workers.iter().filter(|worker| worker.name != me).filter_map(|worker| worker.about.as_ref())
     {
         let serves = |queue: &String| about.queues.contains(queue);
@@ -146,7 +146,9 @@ fn others(workers: &[LiveWorker], me: &str, queues: &[String], (id, sha256): (&s
         found = match about.plugin(id, sha256) {
             Some(PluginState::Ready) if is_all => return Others::Ready,
             Some(PluginState::Preparing) if is_all => Others::Preparing,
-            Some(PluginState::Ready | PluginState::Preparing) | None if is_any && found == Others::Nobody => {
+            Some(PluginState::Ready | PluginState::Preparing) | None
+                if is_any && found == Others::NoWorker =>
+            {
                 Others::Unknown
             }
             _ => found,
@@ -184,22 +186,22 @@ mod tests {
         let queues = ["a".to_owned(), "b".to_owned()];
         let all: &[&str] = &["a", "b"];
         for (case, workers, expected) in [
-            ("none is there", vec![], Others::Nobody),
-            ("only this worker has it", vec![worker("me", all, Some(("ab", Ready)))], Others::Nobody),
+            ("none is there", vec![], Others::NoWorker),
+            ("only this worker has it", vec![worker("me", all, Some(("ab", Ready)))], Others::NoWorker),
             ("one has it", vec![worker("o", all, Some(("ab", Ready)))], Others::Ready),
             ("one has other files", vec![worker("o", all, Some(("cd", Ready)))], Others::Unknown),
             ("one has not seen it", vec![worker("o", all, None)], Others::Unknown),
             (
                 "all have failed or run none",
                 vec![worker("o", all, Some(("ab", Failed))), worker("p", all, Some(("ab", Disabled)))],
-                Others::Nobody,
+                Others::NoWorker,
             ),
             (
                 "one has failed and one is preparing it",
                 vec![worker("o", all, Some(("ab", Preparing))), worker("p", all, Some(("ab", Failed)))],
                 Others::Preparing,
             ),
-            ("one serves other queues", vec![worker("o", &["c"], Some(("ab", Ready)))], Others::Nobody),
+            ("one serves other queues", vec![worker("o", &["c"], Some(("ab", Ready)))], Others::NoWorker),
             ("one serves one of them", vec![worker("o", &["a"], Some(("ab", Ready)))], Others::Unknown),
         ] {
             assert_eq!(others(&workers, "me", &queues, ("acme/maps:1", "ab")), expected, "{case}");

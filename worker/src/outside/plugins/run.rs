@@ -1,11 +1,12 @@
-//! Finds and calls tools of plugins.
+//! Finds and calls tools of plugins. Questions about them are calls, too ([`questions`]).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
+use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, ParameterType};
-use tidemill_common::registry::plugins::VALIDATE;
 use tidemill_common::store::RunOwner;
 use tidemill_plugins::install::Installed;
 use tidemill_plugins::package::{self, Kind, ToolProvider};
@@ -19,10 +20,8 @@ use super::FoundTool;
 use super::credentials::Chosen;
 use super::files;
 use super::host::PluginHost;
+use super::questions::{self, Asked};
 use crate::outside::tools::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
-
-/// The parameter of [`VALIDATE`].
-const APP: &str = "app";
 
 impl PluginHost {
     /// Finds a tool of an installed plugin; `None` if the name is that of no installed plugin. With `has_service` also if
@@ -36,11 +35,9 @@ impl PluginHost {
         has_service: bool,
     ) -> Result<Option<FoundTool>, ToolError> {
         let Some(installed) = self.ready(name, has_service).await? else { return Ok(None) };
-        let declaration = if name.tool == VALIDATE {
-            let app = Parameter { name: APP.into(), ..Parameter::default() };
-            Declaration { name: VALIDATE.into(), parameters: vec![app], ..Declaration::default() }
-        } else {
-            declaration(tool_of(&installed, name)?.1)
+        let declaration = match questions::declaration(name.tool) {
+            Some(declaration) => declaration,
+            None => declaration(tool_of(&installed, name)?.1),
         };
         Ok(Some(FoundTool { plugin: installed.package.id(), declaration }))
     }
@@ -58,17 +55,18 @@ impl PluginHost {
             )));
         };
         let processes = self.processes.as_ref().map_err(|reason| ToolError::unavailable(*reason))?;
-        let owner = self.owner(&call).await?;
+        let owner = self.owner(call.run).await?;
         let mut app = owner.app.as_deref();
-        if name.tool == VALIDATE && app.is_none() {
-            app = call.arguments.get(APP).and_then(Json::as_str);
+        let question = Asked::of(name.tool);
+        if question.is_some_and(Asked::may_name_app) && app.is_none() {
+            app = call.arguments.get(questions::APP).and_then(Json::as_str);
         }
         let provider = provider_of(&installed, name)?;
         // A check is about the credentials that were stored just now.
-        let newest = name.tool == VALIDATE;
-        let Chosen { credentials, mark } = self.credentials(&installed, provider, app, newest).await?;
+        let newest = question == Some(Asked::Validate);
+        let Chosen { credentials, mark } = self.credentials(&installed, &provider, app, newest).await?;
         let mut arguments = call.arguments.clone();
-        if name.tool != VALIDATE {
+        if question.is_none() {
             // As on Dify, what the tool does not have is not sent to it.
             let (_, tool) = tool_of(&installed, name)?;
             let has = |name: &str| tool.parameters.iter().any(|parameter| parameter.name == name);
@@ -82,7 +80,7 @@ impl PluginHost {
         let invocation = Call {
             plugins: processes,
             installed: &installed,
-            provider,
+            provider: &provider,
             credentials,
             user: owner.user.clone(),
             owner: format!("{} {mark}", app.unwrap_or_default()),
@@ -93,14 +91,9 @@ impl PluginHost {
         let failed = |error| failure(processes, error);
         // For all tries to begin together.
         let until = Instant::now() + processes.limits().session_timeout;
-        if name.tool == VALIDATE {
-            while let Some(wait) =
-                pause(invocation.validate_credentials().await, until).map_err(failed)?.err()
-            {
-                tokio::time::sleep(wait).await;
-            }
-            sink(Message::Text("the plugin accepts the credentials".into()));
-            return Ok(());
+        if let Some(question) = question {
+            let is_datasource = !has_tools(&installed, &provider.name);
+            return question.ask(&invocation, is_datasource, &arguments, until, sink).await.map_err(failed);
         }
         let (_, tool) = tool_of(&installed, name)?;
         let mut results = loop {
@@ -115,8 +108,8 @@ impl PluginHost {
         Ok(())
     }
 
-    async fn owner(&self, call: &ToolCall<'_>) -> Result<RunOwner, ToolError> {
-        let owner = self.jobs.owner_of_run(*call.run).await;
+    pub(super) async fn owner(&self, run: &RunId) -> Result<RunOwner, ToolError> {
+        let owner = self.jobs.owner_of_run(*run).await;
         let owner = owner.map_err(|error| {
             let message = format!("the app of the run cannot be looked up: {error}");
             ToolError::new(Stage::Invoke, message).passing()
@@ -146,21 +139,31 @@ impl ToolRuntime for PluginHost {
     }
 }
 
-/// The provider in a package.
-fn provider_of<'i>(installed: &'i Installed, name: &ToolName<'_>) -> Result<&'i ToolProvider, ToolError> {
-    if name.tool != VALIDATE {
-        return tool_of(installed, name).map(|(provider, _)| provider);
-    }
+/// The provider in a package: of tools, or else of datasources.
+fn provider_of<'i>(
+    installed: &'i Installed,
+    name: &ToolName<'_>,
+) -> Result<Cow<'i, ToolProvider>, ToolError> {
+    let Some(question) = Asked::of(name.tool) else {
+        return tool_of(installed, name).map(|(provider, _)| Cow::Borrowed(provider));
+    };
     let wanted = name.provider_id.rsplit('/').next().unwrap_or_default();
-    let found = installed.package.providers.tools.iter().find(|provider| provider.name == wanted);
+    let providers = &installed.package.providers;
+    let of_tools = providers.tools.iter().find(|known| known.name == wanted && !question.is_of_datasources());
+    let of_datasources = || providers.datasources.iter().find(|known| known.name == wanted);
+    let found = of_tools.map(Cow::Borrowed).or_else(|| of_datasources().map(|it| Cow::Owned(it.as_tools())));
     found.ok_or_else(|| {
         let message = format!("the plugin {} has no provider {wanted}", installed.package.id());
         ToolError::unavailable(message)
     })
 }
 
+fn has_tools(installed: &Installed, provider: &str) -> bool {
+    installed.package.providers.tools.iter().any(|known| known.name == provider)
+}
+
 /// The tool in a package. A provider's name may be the last part of its id.
-fn tool_of<'i>(
+pub(super) fn tool_of<'i>(
     installed: &'i Installed,
     name: &ToolName<'_>,
 ) -> Result<(&'i ToolProvider, &'i package::Tool), ToolError> {
@@ -173,7 +176,7 @@ fn tool_of<'i>(
     })
 }
 
-fn declaration(tool: &package::Tool) -> Declaration {
+pub(super) fn declaration(tool: &package::Tool) -> Declaration {
     Declaration {
         name: tool.name.clone(),
         description: tool.description.clone(),
@@ -206,7 +209,7 @@ fn parameter(parameter: &package::Parameter) -> Parameter {
 }
 
 /// A message of a plugin as the message of a tool.
-fn message(said: Said) -> Result<Message, String> {
+pub(super) fn message(said: Said) -> Result<Message, String> {
     let text = |meta: &Json, key: &str| meta.get(key).and_then(Json::as_str).map(str::to_owned);
     Ok(match said {
         Said::Text(text) => Message::Text(text),
@@ -219,7 +222,8 @@ fn message(said: Said) -> Result<Message, String> {
             bytes,
             tool_file_id: None,
             mime_type: text(&meta, "mime_type"),
-            filename: text(&meta, "filename"),
+            // Datasources name it so.
+            filename: text(&meta, "filename").or_else(|| text(&meta, "file_name")),
         },
         Said::File { meta } => Message::File(Some(meta)),
         Said::Variable { name, value, is_piece } => Message::Variable { name, value, stream: is_piece },
@@ -229,7 +233,7 @@ fn message(said: Said) -> Result<Message, String> {
 
 /// The pause after which an invocation is to be begun again, as the inner error: another one has ended its process, and it is
 /// not started again yet. Nothing of this one has run. A start that fails is an error, and so is a pause beyond `until`.
-fn pause<T>(
+pub(super) fn pause<T>(
     begun: Result<T, tool::ToolError>,
     until: Instant,
 ) -> Result<Result<T, Duration>, tool::ToolError> {
@@ -245,7 +249,7 @@ fn pause<T>(
 }
 
 /// The failure of an invocation, as a node reports it.
-fn failure(processes: &Plugins, error: tool::ToolError) -> ToolError {
+pub(super) fn failure(processes: &Plugins, error: tool::ToolError) -> ToolError {
     let error = match error {
         tool::ToolError::Process(error) => error,
         tool::ToolError::Parameter(error) => return ToolError::new(Stage::Invoke, error.to_string()),

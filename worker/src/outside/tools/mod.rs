@@ -258,6 +258,38 @@ impl Tools {
         Ok(Tool { name, declaration, plugin: None, runtime })
     }
 
+    /// Finds a tool, or a question, of an installed plugin; `None` if the plugin is not installed.
+    ///
+    /// # Errors
+    /// The plugin is not ready on this worker, or has no such tool.
+    pub(crate) async fn of_plugin<'a>(&'a self, name: ToolName<'a>) -> Result<Option<Tool<'a>>, ToolError> {
+        let Some(plugins) = &self.plugins else { return Ok(None) };
+        let found = plugins.find(&name, false).await?;
+        Ok(found.map(|FoundTool { plugin, declaration }| {
+            let runtime: &dyn ToolRuntime = &**plugins;
+            Tool { name, declaration: Some(declaration), plugin: Some(plugin), runtime }
+        }))
+    }
+
+    /// Finds a tool for a model, which is told the parameters that the tool has at run time.
+    ///
+    /// # Errors
+    /// As [`Tools::find`], and the plugin of the tool cannot be asked.
+    pub(crate) async fn find_for_model<'a>(
+        &'a self,
+        name: ToolName<'a>,
+        run: &RunId,
+    ) -> Result<Tool<'a>, ToolError> {
+        let tool = self.find(name).await?;
+        let changes = tool.declaration.as_ref().is_some_and(|declaration| declaration.takes_more);
+        let (Some(plugins), Some(plugin), true) = (&self.plugins, &tool.plugin, changes) else {
+            return Ok(tool);
+        };
+        let exact = ToolName { plugin: Some(plugin), ..tool.name };
+        let declaration = plugins.at_run_time(&exact, run).await?;
+        Ok(Tool { declaration: declaration.or(tool.declaration), ..tool })
+    }
+
     /// Tests whether an installed plugin can have the tool: those of this program come first.
     fn may_be_plugin(&self, name: &ToolName<'_>) -> bool {
         let is_builtin = self.builtin.as_ref().is_some_and(|builtin| builtin.has(name.provider_id));

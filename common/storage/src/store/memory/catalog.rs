@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
+use crate::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, PutEntry};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::limits::CATALOG_ENTRIES_MAX;
 
@@ -47,17 +47,29 @@ impl MemoryCatalog {
         EntryPut::Stored(self.version)
     }
 
-    pub(super) fn remove(&mut self, kind: CatalogKind, id: &str, heir: &str, now: Timestamp) -> bool {
-        if self.entries.remove(&(kind, id.to_owned())).is_none() {
-            return false;
+    pub(super) fn remove(
+        &mut self,
+        (kind, id): (CatalogKind, &str),
+        heir: &str,
+        version: Option<u64>,
+        now: Timestamp,
+    ) -> EntryRemoved {
+        let key = (kind, id.to_owned());
+        let there = self.entries.get(&key).map(|entry| entry.version);
+        if there.is_none() {
+            return EntryRemoved::Gone;
         }
+        if version.is_some() && version != there {
+            return EntryRemoved::Differs;
+        }
+        self.entries.remove(&key);
         self.grow(now);
         if kind == CatalogKind::Profile && self.default_profile.as_deref() == Some(id) {
             let named = self.of(kind).find(|entry| entry.id == heir);
             let next = named.or_else(|| self.of(kind).next()).map(|entry| entry.id.clone());
             self.default_profile = next;
         }
-        true
+        EntryRemoved::Removed
     }
 
     /// At least the time, so that no version is reused after lost writes.

@@ -13,10 +13,10 @@ use crate::store::labels::{LABELS_FIELD, label_ids};
 use crate::store::{
     Annotations, Answered, App, AppKey, AppLimits, AppRecords, AppState, Catalog, CatalogKind,
     ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable,
-    Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote, KnowledgeBases,
-    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer,
-    PutBack, PutEntry, Rated, Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent,
-    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged,
+    Entered, Entering, EntryPut, EntryRemoved, Fired, Fleet, Following, KeyCost, KeyGrant, KeyNote,
+    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page,
+    PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs,
+    Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged,
     WaitingCall, shard_of,
 };
 use tidemill_base::clock::Timestamp;
@@ -549,9 +549,15 @@ impl Runs for MemoryStore {
         Ok(self.inner.lock().catalog.put(put, now))
     }
 
-    async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError> {
+    async fn remove_entry(
+        &self,
+        kind: CatalogKind,
+        id: &str,
+        heir: &str,
+        version: Option<u64>,
+    ) -> Result<EntryRemoved, StoreError> {
         let now = self.inner.now();
-        Ok(self.inner.lock().catalog.remove(kind, id, heir, now))
+        Ok(self.inner.lock().catalog.remove((kind, id), heir, version, now))
     }
 
     async fn put_package(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {

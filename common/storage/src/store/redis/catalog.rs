@@ -10,7 +10,9 @@ use super::connection::servers::Lane;
 use super::connection::{Arg, args};
 use super::shards::word;
 use crate::store::redis::connection::replies::unexpected;
-use crate::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry, StoreError};
+use crate::store::{
+    Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, PutEntry, StoreError,
+};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::limits::{CATALOG_ENTRIES_MAX, PACKAGE_UNKEPT_SECONDS};
 
@@ -53,12 +55,19 @@ impl RedisStore {
         kind: CatalogKind,
         id: &str,
         heir: &str,
-    ) -> Result<bool, StoreError> {
+        version: Option<u64>,
+    ) -> Result<EntryRemoved, StoreError> {
         const DOING: &str = "removing a catalog entry";
         let keys = self.of_entry(kind, id);
-        let list = args![id, default_field(kind), heir];
+        let version = version.map(|version| version.to_string()).unwrap_or_default();
+        let list = args![id, default_field(kind), heir, version];
         let word: String = self.connector.run(DOING, &self.scripts.remove_entry, &keys, &list).await?;
-        Ok(word == "REMOVED")
+        match word.as_str() {
+            "REMOVED" => Ok(EntryRemoved::Removed),
+            "GONE" => Ok(EntryRemoved::Gone),
+            "DIFFERS" => Ok(EntryRemoved::Differs),
+            _ => Err(unexpected(DOING, word)),
+        }
     }
 
     pub(super) async fn version_of_catalog(&self) -> Result<u64, StoreError> {

@@ -45,6 +45,8 @@ pub struct AgentTool {
     pub kind: ProviderKind,
     pub provider: String,
     pub name: String,
+    /// The plugin that the file names: `author/name:version`, with or without version and hash.
+    pub plugin: Option<String>,
     /// The author's description. `None`: the tool's own description is used.
     pub description: Option<String>,
     /// Arguments that the model does not choose.
@@ -173,9 +175,16 @@ fn tool_of(tool: &Json, variables: &dyn Variables) -> Result<Option<AgentTool>, 
         kind,
         provider: text("provider_name").to_owned(),
         name: text("tool_name").to_owned(),
+        plugin: plugin(tool),
         description: description.filter(|text| !text.is_empty()).map(str::to_owned),
         fixed,
     }))
+}
+
+/// The plugin that a tool of a file names.
+pub fn plugin(tool: &Json) -> Option<String> {
+    let named = tool.get("plugin_unique_identifier").and_then(Json::as_str);
+    named.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// The typed input of a setting. Newer editors write it where older ones write the plain value.

@@ -56,6 +56,7 @@ fn parameters_are_filled_in_under_their_types() {
         kind: ProviderKind::Builtin,
         provider: "time".into(),
         name: "current_time".into(),
+        plugin: None,
         description: Some("What time it is".into()),
         fixed: map(json!({"timezone": "UTC", "day": 3})),
     };
@@ -203,6 +204,7 @@ fn arguments_are_the_models_but_fixed_ones_stay() {
         kind: ProviderKind::Api,
         provider: "p".into(),
         name: "find".into(),
+        plugin: None,
         description: None,
         fixed: map(json!({"limit": 3, "lang": "en"})),
     };

@@ -287,6 +287,12 @@ class AsyncPlugins(AsyncResource):
         """Remove an installed plugin."""
         await self._transport.do(plugins.remove(plugin))
 
+    async def options(
+        self, plugin: str, provider: str, tool: str, parameter: str, *, app: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the options of a parameter, as the plugin lists them now on a worker."""
+        return await self._transport.do(plugins.options(plugin, provider, tool, parameter, app))
+
 
 class AsyncKnowledge(AsyncResource):
     """Datasets and their documents; both are found by id or name."""

@@ -286,6 +286,12 @@ class Plugins(Resource):
         """Remove an installed plugin."""
         self._transport.do(plugins.remove(plugin))
 
+    def options(
+        self, plugin: str, provider: str, tool: str, parameter: str, *, app: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the options of a parameter, as the plugin lists them now on a worker."""
+        return self._transport.do(plugins.options(plugin, provider, tool, parameter, app))
+
 
 class Knowledge(Resource):
     """Datasets and their documents; both are found by id or name."""

@@ -16,10 +16,10 @@ use super::RedisStore;
 use crate::store::{
     Annotations, Answered, App, AppKey, AppLimits, AppRecords, Catalog, CatalogKind, ConversationChange,
     ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Durable, Entered, Entering,
-    EntryPut, Fired, Fleet, Following, KeyCost, KeyGrant, KnowledgeBases, ListConversations, ListDead,
-    ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry, Rated, Rating,
-    Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall,
+    EntryPut, EntryRemoved, Fired, Fleet, Following, KeyCost, KeyGrant, KnowledgeBases, ListConversations,
+    ListDead, ListRuns, ListedConversation, Meta, NewKey, NewRun, Page, PauseAnswer, PutBack, PutEntry,
+    Rated, Rating, Refusal, Removals, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling,
+    StoreError, TriggerChanges, TriggerState, UploadCharge, UploadCharged, WaitingCall,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -358,8 +358,14 @@ impl Runs for RedisStore {
         self.put(put).await
     }
 
-    async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError> {
-        Self::remove_entry(self, kind, id, heir).await
+    async fn remove_entry(
+        &self,
+        kind: CatalogKind,
+        id: &str,
+        heir: &str,
+        version: Option<u64>,
+    ) -> Result<EntryRemoved, StoreError> {
+        Self::remove_entry(self, kind, id, heir, version).await
     }
 
     async fn put_package(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {

@@ -3,9 +3,11 @@
 -- ARGV     1 its id   2 field of meta that names the default, or empty when the kind has none
 --          3 the new default if this
 --          was the default; if that one does not exist, the first by id
--- RETURNS  "REMOVED" | "GONE"
+--          4 the expected version, or empty for any
+-- RETURNS  "REMOVED" | "GONE" | "DIFFERS"
 -- CALLER   store/redis/catalog.rs, remove
 local call, K, A = redis.call, KEYS, ARGV
+if A[4] ~= '' and call('EXISTS', K[1]) == 1 and call('HGET', K[1], 'version') ~= A[4] then return 'DIFFERS' end
 local was = call('SREM', K[2], A[1]) + call('DEL', K[1])
 if was == 0 then return 'GONE' end
 local time = call('TIME')

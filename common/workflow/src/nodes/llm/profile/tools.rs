@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use super::super::blocks::INVALID;
 use crate::dsl::Problems;
-use crate::nodes::agent::parameters::AgentTool;
+use crate::nodes::agent::parameters::{AgentTool, plugin};
 use crate::nodes::tool::ProviderKind;
 use tidemill_base::value::JsonMap;
 
@@ -67,7 +67,7 @@ fn one(item: &Json) -> Result<Option<AgentTool>, String> {
             }
         }
     }
-    Ok(Some(tool(kind, provider, name, description, fixed)))
+    Ok(Some(AgentTool { plugin: plugin(item), ..tool(kind, provider, name, description, fixed) }))
 }
 
 fn tool(
@@ -78,7 +78,7 @@ fn tool(
     fixed: JsonMap,
 ) -> AgentTool {
     let (provider, name) = (provider.to_owned(), name.to_owned());
-    AgentTool { kind, provider, name, description: description.map(str::to_owned), fixed }
+    AgentTool { kind, provider, name, plugin: None, description: description.map(str::to_owned), fixed }
 }
 
 /// A fixed argument. `None` when the model chooses it.

@@ -2,7 +2,7 @@
 
 use tidemill_common::registry::plugins::{CredentialField, InstalledPlugin, PluginProvider};
 
-use super::{Package, Parameter, Signature, ToolProvider};
+use crate::package::{Package, Parameter, Provider, Signature, ToolProvider};
 
 impl Package {
     /// The record of this package, which has this many bytes as an archive.
@@ -10,7 +10,6 @@ impl Package {
         let others = [
             ("models", &self.providers.models),
             ("agent strategies", &self.providers.agent_strategies),
-            ("datasources", &self.providers.datasources),
             ("triggers", &self.providers.triggers),
             ("endpoints", &self.providers.endpoints),
         ];
@@ -29,6 +28,7 @@ impl Package {
             signature: signature.into(),
             permissions: self.manifest.permissions.in_words(),
             providers: self.providers.tools.iter().map(provider).collect(),
+            datasources: self.providers.datasources.iter().map(of_items).collect(),
             others: others.map(|(kind, _)| (*kind).to_owned()).collect(),
         }
     }
@@ -38,6 +38,14 @@ fn provider(provider: &ToolProvider) -> PluginProvider {
     PluginProvider {
         name: provider.name.clone(),
         tools: provider.tools.iter().map(|tool| tool.name.clone()).collect(),
+        credentials: provider.credentials.iter().map(field).collect(),
+    }
+}
+
+fn of_items(provider: &Provider) -> PluginProvider {
+    PluginProvider {
+        name: provider.name.clone(),
+        tools: provider.items.iter().map(|item| item.name.clone()).collect(),
         credentials: provider.credentials.iter().map(field).collect(),
     }
 }

@@ -1,0 +1,46 @@
+//! What of a package runs here, and what does not.
+
+use super::Package;
+
+impl Package {
+    /// Tests whether a worker can do something with it.
+    pub fn has_parts_that_run(&self) -> bool {
+        !self.providers.tools.is_empty() || !self.providers.datasources.is_empty()
+    }
+
+    /// A sentence for each part that does not run.
+    pub fn parts_that_do_not_run(&self) -> Vec<String> {
+        let providers = &self.providers;
+        let mut sentences = Vec::new();
+        for (is_there, sentence) in [
+            (
+                !providers.models.is_empty(),
+                "Its models do not run here: Tidemill has its own clients for models.",
+            ),
+            (
+                !providers.agent_strategies.is_empty(),
+                "Its agent strategies do not run here: agents use function_calling and ReAct of Tidemill.",
+            ),
+            (
+                !providers.triggers.is_empty(),
+                "Its triggers do not run here: webhooks, schedules and the API start runs.",
+            ),
+            (
+                !providers.endpoints.is_empty(),
+                "Its endpoints do not run here: no worker serves HTTP for a plugin.",
+            ),
+        ] {
+            if is_there {
+                sentences.push(sentence.to_owned());
+            }
+        }
+        let tools = providers.tools.iter().map(|provider| (&provider.name, provider.has_oauth));
+        let datasources = providers.datasources.iter().map(|provider| (&provider.name, provider.has_oauth));
+        for (name, _) in tools.chain(datasources).filter(|(_, has_oauth)| *has_oauth) {
+            sentences.push(format!(
+                "The login at a server (OAuth) of {name} does not run here: give its credentials with `tidemill plugins config`."
+            ));
+        }
+        sentences
+    }
+}

@@ -1,0 +1,6 @@
+from dify_plugin import ToolProvider
+
+
+class Pick(ToolProvider):
+    def _validate_credentials(self, credentials):
+        pass
