@@ -1,7 +1,9 @@
 //! `tidemill plugins show`.
 
 use serde_json::{Value as Json, json};
-use tidemill_plugins::package::{Package, Parameter, Provider, Severity, Signature, Tool, ToolProvider};
+use tidemill_plugins::package::{
+    ModelProvider, Package, PackagedModel, Parameter, Provider, Severity, Signature, Tool, ToolProvider,
+};
 
 use super::Show;
 use crate::console::Console;
@@ -118,22 +120,52 @@ fn offers(package: &Package, console: &mut Console) -> Result<(), Error> {
             ))?;
         }
     }
+    for provider in &providers.models {
+        models(provider, console)?;
+    }
     for (kind, providers) in others(package) {
         for provider in providers {
             let names: Vec<&str> = provider.items.iter().map(|item| item.name.as_str()).take(8).collect();
             let more = if provider.items.len() > names.len() { ", …" } else { "" };
-            let kinds = provider.model_kinds.join(", ");
-            let text = format!("{kind} of {}: {}{more} {kinds}", provider.name, names.join(", "));
+            let text = format!("{kind} of {}: {}{more}", provider.name, names.join(", "));
             console.line(one_line(text.trim_end()))?;
         }
     }
     Ok(())
 }
 
-fn others(package: &Package) -> [(&'static str, &[Provider]); 5] {
+/// A provider of models: the forms of its credentials, and the models of each kind.
+fn models(provider: &ModelProvider, console: &mut Console) -> Result<(), Error> {
+    let form = |form: &[Parameter]| match parameters(form) {
+        text if text.is_empty() => "none".to_owned(),
+        text => text,
+    };
+    let of_all = provider.is_predefined.then(|| format!("credentials: {}", form(&provider.credentials)));
+    let of_one = provider.is_customizable;
+    let of_one = of_one.then(|| format!("for one model: {}", form(&provider.model_credentials)));
+    let how: Vec<String> = of_all.into_iter().chain(of_one).collect();
+    console.line(format_args!("models of {}, {}", one_line(&provider.name), one_line(&how.join("; "))))?;
+    for kind in &provider.kinds {
+        let of_kind: Vec<&str> = provider
+            .models
+            .iter()
+            .filter(|model| model.kind == *kind)
+            .map(|model| model.name.as_str())
+            .collect();
+        let shown = of_kind.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+        let more =
+            if of_kind.len() > 8 { format!(", … ({} in all)", of_kind.len()) } else { String::new() };
+        let by_name = if provider.is_customizable { "any by its name" } else { "" };
+        let parts = [format!("{shown}{more}"), by_name.to_owned()];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        console.line(format_args!("  {}: {}", kind.word(), one_line(&parts.join("; "))))?;
+    }
+    Ok(())
+}
+
+fn others(package: &Package) -> [(&'static str, &[Provider]); 4] {
     let providers = &package.providers;
     [
-        ("models", &providers.models),
         ("agent strategies", &providers.agent_strategies),
         ("datasources", &providers.datasources),
         ("triggers", &providers.triggers),
@@ -150,7 +182,7 @@ fn parameters(parameters: &[Parameter]) -> String {
     parameters.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether `try` can run it, and what nothing here runs yet.
+/// What can be done with it, and what nothing here runs yet.
 fn verdict(package: &Package) -> String {
     if package.is_broken() {
         return "It cannot run here: see the errors.".into();
@@ -161,18 +193,21 @@ fn verdict(package: &Package) -> String {
     }
     let others: Vec<&str> =
         others(package).iter().filter(|(_, list)| !list.is_empty()).map(|(kind, _)| *kind).collect();
-    match (package.providers.tools.is_empty(), others.is_empty()) {
-        (false, true) => {
-            "Its tools can be tried with `tidemill plugins try`; `tidemill plugins add` installs it for all workers.".into()
-        }
-        (false, false) => format!(
-            "Its tools can be tried with `tidemill plugins try`, its {} do not run. `tidemill plugins add` installs it for all workers.",
-            others.join(" and ")
-        ),
-        (true, _) => {
-            format!("It was only read: Tidemill does not run {} of plugins yet.", others.join(" and "))
-        }
+    let mut sentences = Vec::new();
+    if !package.providers.tools.is_empty() {
+        sentences.push("Its tools can be tried with `tidemill plugins try`.".to_owned());
     }
+    let is_installable = !(package.providers.tools.is_empty() && package.providers.models.is_empty());
+    if is_installable {
+        sentences.push("`tidemill plugins add` installs it for all workers.".to_owned());
+    }
+    if !others.is_empty() {
+        sentences.push(format!("Tidemill does not run {} of plugins yet.", others.join(" and ")));
+    }
+    if !is_installable {
+        sentences.push("It was only read.".to_owned());
+    }
+    sentences.join(" ")
 }
 
 fn as_json(package: &Package) -> Json {
@@ -207,6 +242,7 @@ fn as_json(package: &Package) -> Json {
         "files": package.files.count(), "bytes": package.files.bytes(), "sha256": package.hash,
         "signature": package.signature.in_words(),
         "tools": package.providers.tools.iter().map(tools_as_json).collect::<Vec<_>>(),
+        "models": package.providers.models.iter().map(models_as_json).collect::<Vec<_>>(),
         "others": others,
         "problems": problems.collect::<Vec<_>>(),
     })
@@ -226,11 +262,38 @@ fn tools_as_json(provider: &ToolProvider) -> Json {
     })
 }
 
+fn models_as_json(provider: &ModelProvider) -> Json {
+    let model = |model: &PackagedModel| {
+        let facts = &model.facts;
+        let price = facts.price.as_ref().map(|price| {
+            json!({"input": price.input, "output": price.output, "unit": price.unit, "currency": price.currency})
+        });
+        let rules = model
+            .rules
+            .iter()
+            .map(|rule| json!({"name": rule.name, "type": rule.kind, "required": rule.is_required}));
+        json!({
+            "name": model.name, "label": model.label, "file": model.file, "type": model.kind.word(),
+            "features": facts.features, "mode": facts.mode, "context_size": facts.context_size,
+            "max_chunks": facts.max_chunks, "pricing": price, "parameters": rules.collect::<Vec<_>>(),
+            "deprecated": model.is_deprecated,
+        })
+    };
+    json!({
+        "provider": provider.name, "file": provider.file,
+        "model_types": provider.kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>(),
+        "predefined": provider.is_predefined, "customizable": provider.is_customizable,
+        "credentials": provider.credentials.iter().map(parameter_as_json).collect::<Vec<_>>(),
+        "model_credentials": provider.model_credentials.iter().map(parameter_as_json).collect::<Vec<_>>(),
+        "models": provider.models.iter().map(model).collect::<Vec<_>>(),
+    })
+}
+
 fn provider_as_json(provider: &Provider) -> Json {
     let items =
         provider.items.iter().map(|item| json!({"name": item.name, "label": item.label, "file": item.file}));
     json!({
-        "provider": provider.name, "file": provider.file, "model_types": provider.model_kinds,
+        "provider": provider.name, "file": provider.file,
         "credentials": provider.credentials.iter().map(parameter_as_json).collect::<Vec<_>>(),
         "items": items.collect::<Vec<_>>(),
     })

@@ -274,9 +274,9 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
         let message = format!("{id} cannot run: {problem}; `tidemill plugins show` lists all problems");
         return Err(ApiError::invalid_param(message));
     }
-    if package.providers.tools.is_empty() {
+    if package.providers.tools.is_empty() && package.providers.models.is_empty() {
         return Err(ApiError::invalid_param(format!(
-            "{id} has no tools; models, agent strategies, datasources, triggers and endpoints of plugins do not run here"
+            "{id} has no tools and no models; agent strategies, datasources, triggers and endpoints of plugins do not run here"
         )));
     }
     let manifest = &package.manifest;
@@ -289,10 +289,11 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
             "{id:?} cannot be installed: author, name and version have 1 to 64 letters, digits, `.`, `_`, `-` or `+`"
         )));
     }
-    if let Some(provider) = package.providers.tools.iter().find(|provider| !fits(&provider.name)) {
+    let of_tools = package.providers.tools.iter().map(|provider| &provider.name);
+    let of_models = package.providers.models.iter().map(|provider| &provider.name);
+    if let Some(name) = of_tools.chain(of_models).find(|name| !fits(name)) {
         return Err(ApiError::invalid_param(format!(
-            "{id} cannot be installed: its provider {:?} needs a name of 1 to 64 letters, digits, `.`, `_`, `-` or `+`",
-            provider.name
+            "{id} cannot be installed: its provider {name:?} needs a name of 1 to 64 letters, digits, `.`, `_`, `-` or `+`"
         )));
     }
     Ok(package)

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
+use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::Declaration;
 use tidemill_common::store::Jobs;
 use tidemill_common::wire::worker::PluginAbility;
 use tokio::sync::watch;
 
-use super::FoundTool;
+use super::{FoundModel, FoundTool};
 use crate::outside::http::Http;
+use crate::outside::providers::ModelError;
 use crate::outside::tools::{MessageSink, ToolCall, ToolError, ToolName, ToolRuntime};
 
 /// See the module.
@@ -27,6 +29,16 @@ impl PluginHost {
     }
 
     pub(crate) async fn find(&self, _: &ToolName<'_>, _: bool) -> Result<Option<FoundTool>, ToolError> {
+        Ok(None)
+    }
+
+    pub(crate) async fn find_model(
+        self: &Arc<Self>,
+        _: &str,
+        _: &str,
+        _: Option<RunId>,
+        _: bool,
+    ) -> Result<Option<FoundModel>, ModelError> {
         Ok(None)
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
+use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, ParameterType};
 use tidemill_common::registry::plugins::VALIDATE;
 use tidemill_common::store::RunOwner;
@@ -21,8 +22,12 @@ use super::files;
 use super::host::PluginHost;
 use crate::outside::tools::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
 
-/// The parameter of [`VALIDATE`].
+/// The parameters of [`VALIDATE`]: the app, and a model of a provider of models.
 const APP: &str = "app";
+const MODEL: &str = "model";
+const MODEL_TYPE: &str = "model_type";
+/// The answer of [`VALIDATE`].
+const ACCEPTED: &str = "the plugin accepts the credentials";
 
 impl PluginHost {
     /// Finds a tool of an installed plugin; `None` if the name is that of no installed plugin. With `has_service` also if
@@ -37,8 +42,9 @@ impl PluginHost {
     ) -> Result<Option<FoundTool>, ToolError> {
         let Some(installed) = self.ready(name, has_service).await? else { return Ok(None) };
         let declaration = if name.tool == VALIDATE {
-            let app = Parameter { name: APP.into(), ..Parameter::default() };
-            Declaration { name: VALIDATE.into(), parameters: vec![app], ..Declaration::default() }
+            let parameter = |name: &str| Parameter { name: name.into(), ..Parameter::default() };
+            let parameters = [APP, MODEL, MODEL_TYPE].map(parameter).into();
+            Declaration { name: VALIDATE.into(), parameters, ..Declaration::default() }
         } else {
             declaration(tool_of(&installed, name)?.1)
         };
@@ -58,10 +64,19 @@ impl PluginHost {
             )));
         };
         let processes = self.processes.as_ref().map_err(|reason| ToolError::unavailable(*reason))?;
-        let owner = self.owner(&call).await?;
+        let owner = self.owner_of(*call.run).await?;
         let mut app = owner.app.as_deref();
         if name.tool == VALIDATE && app.is_none() {
             app = call.arguments.get(APP).and_then(Json::as_str);
+        }
+        if name.tool == VALIDATE {
+            let given = |name: &str| call.arguments.get(name).and_then(Json::as_str);
+            let wanted = name.provider_id.rsplit('/').next().unwrap_or_default();
+            let model = given(MODEL).map(|model| (model, given(MODEL_TYPE).unwrap_or("llm")));
+            if self.validate_models(&installed, wanted, (app, &owner.user), model).await? {
+                sink(Message::Text(ACCEPTED.into()));
+                return Ok(());
+            }
         }
         let provider = provider_of(&installed, name)?;
         // A check is about the credentials that were stored just now.
@@ -99,7 +114,7 @@ impl PluginHost {
             {
                 tokio::time::sleep(wait).await;
             }
-            sink(Message::Text("the plugin accepts the credentials".into()));
+            sink(Message::Text(ACCEPTED.into()));
             return Ok(());
         }
         let (_, tool) = tool_of(&installed, name)?;
@@ -115,8 +130,9 @@ impl PluginHost {
         Ok(())
     }
 
-    async fn owner(&self, call: &ToolCall<'_>) -> Result<RunOwner, ToolError> {
-        let owner = self.jobs.owner_of_run(*call.run).await;
+    /// The owner of a run.
+    pub(super) async fn owner_of(&self, run: RunId) -> Result<RunOwner, ToolError> {
+        let owner = self.jobs.owner_of_run(run).await;
         let owner = owner.map_err(|error| {
             let message = format!("the app of the run cannot be looked up: {error}");
             ToolError::new(Stage::Invoke, message).passing()
@@ -245,7 +261,7 @@ fn pause<T>(
 }
 
 /// The failure of an invocation, as a node reports it.
-fn failure(processes: &Plugins, error: tool::ToolError) -> ToolError {
+pub(super) fn failure(processes: &Plugins, error: tool::ToolError) -> ToolError {
     let error = match error {
         tool::ToolError::Process(error) => error,
         tool::ToolError::Parameter(error) => return ToolError::new(Stage::Invoke, error.to_string()),
@@ -291,6 +307,7 @@ mod tests {
             options: vec!["a".into()],
             multiple: false,
             help: "of use".into(),
+            show_on: Vec::new(),
         }
     }
 
