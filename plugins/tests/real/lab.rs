@@ -21,6 +21,7 @@ pub(crate) struct Lab {
     pub(crate) settings: Settings,
     pub(crate) many: Arc<Installed>,
     pub(crate) bold: Arc<Installed>,
+    pub(crate) brain: Arc<Installed>,
 }
 
 /// A host of plugins, and one plugin on it.
@@ -49,8 +50,8 @@ impl Lab {
             let say = |text: String| println!("{text}");
             Arc::new(install(Arc::new(package), &settings, &say).await.expect("it can be installed"))
         };
-        let (many, bold) = (ready("many").await, ready("bold").await);
-        Self { many, bold, settings }
+        let (many, bold, brain) = (ready("many").await, ready("bold").await, ready("brain").await);
+        Self { many, bold, brain, settings }
     }
 
     /// A host with changed settings.

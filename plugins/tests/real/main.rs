@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, without the harness that clippy looks for")]
 
 mod bold;
+mod brain;
 mod lab;
 mod many;
 
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         let lab = Lab::new(cache.into()).await;
         many::all(&lab).await;
         bold::all(&lab).await;
+        brain::all(&lab).await;
     });
     println!("all tests with the SDK passed");
     ExitCode::SUCCESS

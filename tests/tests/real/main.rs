@@ -6,3 +6,4 @@
 mod credentials;
 mod fleet;
 mod lab;
+mod models;

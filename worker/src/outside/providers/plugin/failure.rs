@@ -58,6 +58,25 @@ pub(super) fn of_call(label: &str, error: CallError, backoff_ms: u64) -> ModelEr
     }
 }
 
+/// Errors of the libraries that plugins call, by the end of their names. The SDK gives an error its class only before the
+/// first part of a reply.
+const OF_LIBRARIES: [(&[&str], ErrorClass); 4] = [
+    (
+        &[
+            "ConnectionError",
+            "ConnectError",
+            "Timeout",
+            "TimeoutError",
+            "ProtocolError",
+            "ChunkedEncodingError",
+        ],
+        ErrorClass::Connection,
+    ),
+    (&["RateLimitError", "TooManyRequests"], ErrorClass::RateLimit),
+    (&["AuthenticationError", "PermissionDeniedError"], ErrorClass::Authorization),
+    (&["InternalServerError", "ServiceUnavailableError", "OverloadedError"], ErrorClass::ServerUnavailable),
+];
+
 /// An error that the plugin raised.
 fn of_plugin(label: &str, kind: &str, message: &str) -> ModelError {
     let (class, is_passing) = match kind {
@@ -66,9 +85,12 @@ fn of_plugin(label: &str, kind: &str, message: &str) -> ModelError {
         "InvokeRateLimitError" => (ErrorClass::RateLimit, true),
         "InvokeAuthorizationError" | "CredentialsValidateFailedError" => (ErrorClass::Authorization, false),
         "InvokeBadRequestError" | "InvokeError" => (ErrorClass::BadRequest, false),
-        // Something else in the plugin.
         other => {
-            return ModelError::new(label, ErrorClass::BadRequest, &format!("{other}: {message}"));
+            let is_it = |(names, _): &&(&[&str], ErrorClass)| names.iter().any(|name| other.ends_with(name));
+            let class = OF_LIBRARIES.iter().find(is_it).map_or(ErrorClass::BadRequest, |(_, class)| *class);
+            let error = ModelError::new(label, class, &format!("{other}: {message}"));
+            let is_final = matches!(class, ErrorClass::BadRequest | ErrorClass::Authorization);
+            return if is_final { error } else { error.passing() };
         }
     };
     let error = ModelError::new(label, class, message);
@@ -99,6 +121,11 @@ mod tests {
             ("InvokeBadRequestError", "InvokeBadRequestError", false),
             ("InvokeError", "InvokeBadRequestError", false),
             ("KeyError", "InvokeBadRequestError", false),
+            ("APIConnectionError", "InvokeConnectionError", true),
+            ("ReadTimeout", "InvokeConnectionError", true),
+            ("RateLimitError", "InvokeRateLimitError", true),
+            ("AuthenticationError", "InvokeAuthorizationError", false),
+            ("InternalServerError", "InvokeServerUnavailableError", true),
         ] {
             let error = raised(kind, "[own] words");
             assert_eq!((error.class.error_type(), error.retryable), (expected, is_passing), "{kind}");
