@@ -62,7 +62,7 @@ impl Providers {
         let Some(plugins) = &self.plugins else { return Ok(None) };
         let own = found.filter(|found| is_meant(found, provider));
         let is_own_first = match plugins.prefer {
-            Prefer::Own => own.is_some(),
+            Prefer::Own => own.is_some_and(|own| !own.connection.table.plugin),
             Prefer::Plugin => false,
         };
         if is_own_first || named::profile_id_in(provider).is_some() {
