@@ -1,6 +1,6 @@
 //! Dify plugins, unmodified. The way of a plugin: its [`package`] is read and checked; [`install`] puts it into a folder and
 //! makes its Python environment; [`process`] runs it confined, with many sessions in a process; [`tool`] invokes one of
-//! its tools. Plugins run only on Linux, because only there they are confined; packages are read everywhere.
+//! its tools, and [`model`] one of its models. Plugins run only on Linux, because only there they are confined; packages are read everywhere.
 
 #[cfg(target_os = "linux")]
 pub mod cache;
@@ -9,6 +9,8 @@ mod datasource;
 #[cfg(target_os = "linux")]
 pub mod install;
 pub mod limits;
+#[cfg(target_os = "linux")]
+pub mod model;
 pub mod package;
 #[cfg(target_os = "linux")]
 pub mod process;

@@ -1,14 +1,17 @@
 //! A package as the record that all workers read.
 
-use tidemill_common::registry::plugins::{CredentialField, InstalledPlugin, PluginProvider};
+use std::collections::BTreeMap;
 
-use crate::package::{Package, Parameter, Provider, Signature, ToolProvider};
+use tidemill_common::registry::plugins::{
+    CredentialField, InstalledPlugin, PluginModels, PluginProvider, ShowOn,
+};
+
+use crate::package::{ModelProvider, Package, Parameter, Provider, Signature, ToolProvider};
 
 impl Package {
     /// The record of this package, which has this many bytes as an archive.
     pub fn record(&self, bytes: u64) -> InstalledPlugin {
         let others = [
-            ("models", &self.providers.models),
             ("agent strategies", &self.providers.agent_strategies),
             ("triggers", &self.providers.triggers),
             ("endpoints", &self.providers.endpoints),
@@ -29,6 +32,7 @@ impl Package {
             permissions: self.manifest.permissions.in_words(),
             providers: self.providers.tools.iter().map(provider).collect(),
             datasources: self.providers.datasources.iter().map(of_items).collect(),
+            models: self.providers.models.iter().map(models).collect(),
             others: others.map(|(kind, _)| (*kind).to_owned()).collect(),
         }
     }
@@ -50,6 +54,21 @@ fn of_items(provider: &Provider) -> PluginProvider {
     }
 }
 
+fn models(provider: &ModelProvider) -> PluginModels {
+    let mut described: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for model in &provider.models {
+        described.entry(model.kind.word().to_owned()).or_default().push(model.name.clone());
+    }
+    PluginModels {
+        name: provider.name.clone(),
+        kinds: provider.kinds.iter().map(|kind| kind.word().to_owned()).collect(),
+        described,
+        is_customizable: provider.is_customizable,
+        credentials: provider.credentials.iter().map(field).collect(),
+        model_credentials: provider.model_credentials.iter().map(field).collect(),
+    }
+}
+
 fn field(field: &Parameter) -> CredentialField {
     CredentialField {
         name: field.name.clone(),
@@ -59,5 +78,10 @@ fn field(field: &Parameter) -> CredentialField {
         default: field.default.clone(),
         options: field.options.clone(),
         help: field.help.clone(),
+        show_on: field
+            .show_on
+            .iter()
+            .map(|(variable, value)| ShowOn { variable: variable.clone(), value: value.clone() })
+            .collect(),
     }
 }

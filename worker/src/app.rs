@@ -174,7 +174,8 @@ async fn begin(
         providers: providers(config)?
             .with_files(file_access)
             .with_call_permits(CallPermits(jobs.clone()))
-            .with_catalog(catalog(config, &jobs, key.clone())?),
+            .with_catalog(catalog(config, &jobs, key.clone())?)
+            .with_plugins(plugins.clone(), config.plugins.prefer),
         http,
         files,
         tools,

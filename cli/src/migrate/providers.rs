@@ -1,6 +1,8 @@
 //! The kinds and addresses of well-known providers of models, for the settings that the report proposes. As documented by
 //! the providers in November 2025; all serve an API like OpenAI's unless a kind is named.
 
+use super::remedy::word;
+
 /// A provider by the last part of its name on Dify.
 struct Known {
     name: &'static str,
@@ -39,13 +41,22 @@ pub(super) fn kind_and_address(name: &str) -> (&'static str, &'static str) {
 }
 
 /// What an operator has to know about a provider for which the report knows no address. Empty for the others.
-pub(super) fn advice(name: &str) -> &'static str {
-    match name {
+pub(super) fn advice(provider: &str) -> String {
+    match short(provider) {
         // Every model of this provider of Dify's has a server of its own.
-        "openai_api_compatible" => "several servers: one provider each, with `serves` (docs/providers.md)",
-        name if KNOWN.iter().any(|known| known.name == name) => "",
+        "openai_api_compatible" => {
+            "several servers: one provider each, with `serves` (docs/providers.md)".into()
+        }
+        name if KNOWN.iter().any(|known| known.name == name) => String::new(),
         _ => {
-            "no kind of its own here: the address of a gateway with an API like OpenAI's (docs/providers.md)"
+            let id = canonical(provider);
+            let package = id.rsplit_once('/').map_or(id.as_str(), |(plugin, _)| plugin).replace('/', "-");
+            format!(
+                "no kind of its own here: install its plugin (`{}`, then `{}`), or write the address of a gateway with an API \
+                 like OpenAI's (docs/providers.md)",
+                format_args!("tidemill plugins add {}", word(&format!("{package}_VERSION.difypkg"))),
+                format_args!("tidemill plugins config {}", word(&id)),
+            )
         }
     }
 }
@@ -74,7 +85,10 @@ mod tests {
         assert_eq!(kind_and_address("anthropic"), ("anthropic", ""));
         assert_eq!(kind_and_address("deepseek"), ("openai_compatible", "https://api.deepseek.com/v1"));
         assert_eq!(kind_and_address("own").0, "openai_compatible");
-        assert_eq!((advice("openai"), advice("own").is_empty()), ("", false));
+        assert_eq!(advice("langgenius/openai/openai"), "");
+        let own = advice("acme/own/models");
+        assert!(own.contains("`tidemill plugins add acme-own_VERSION.difypkg`"), "{own}");
+        assert!(own.contains("`tidemill plugins config acme/own/models`"), "{own}");
         assert_eq!(canonical("openai"), canonical("langgenius/openai/openai"));
         assert!(KNOWN.is_sorted_by(|one, other| one.name < other.name));
     }

@@ -103,7 +103,7 @@ fn model_detail(model: &str, role: ModelRole, required: &Required) -> String {
 fn provider_settings(provider: &str) -> String {
     let name = short(provider);
     let (kind, address) = kind_and_address(name);
-    let advice = advice(name);
+    let advice = advice(provider);
     let advice = if advice.is_empty() { String::new() } else { format!("\n# {advice}") };
     let mut settings = format!("[providers.{}]{advice}\nkind = {}", key(name), quoted(kind));
     if !address.is_empty() {

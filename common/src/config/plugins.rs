@@ -11,6 +11,8 @@ use tidemill_base::hidden::HiddenUrl;
 pub struct PluginsConfig {
     /// False: this worker prepares and runs no plugins; those that are installed run on others.
     pub enabled: bool,
+    /// Which comes first where Tidemill and an installed plugin can both do something.
+    pub prefer: Prefer,
     /// The folder of unpacked packages and Python environments. Several processes of a host may share it. Empty:
     /// `tidemill/plugins` in `XDG_CACHE_HOME` or `~/.cache`, for root `/var/cache/tidemill/plugins`.
     pub cache: String,
@@ -55,10 +57,22 @@ pub struct PluginsConfig {
     pub scratch_bytes_max: u64,
 }
 
+/// What comes first where both can do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Prefer {
+    /// Tidemill's own: a provider of the settings or of Redis.
+    #[default]
+    Own,
+    /// An installed plugin.
+    Plugin,
+}
+
 impl Default for PluginsConfig {
     fn default() -> Self {
         Self {
             enabled: true,
+            prefer: Prefer::default(),
             cache: String::new(),
             python: ["python3.12", "python3.13", "python3.11", "python3"].map(String::from).to_vec(),
             index_url: HiddenUrl::default(),

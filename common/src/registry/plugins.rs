@@ -1,5 +1,7 @@
-//! Plugins that are installed for all workers, and the credentials of their tool providers, as catalog entries. Several
-//! versions of a plugin may be installed; [`choose`] finds the one that a node uses.
+//! Plugins that are installed for all workers, and the credentials of their providers, as catalog entries. Several
+//! versions of a plugin may be installed; [`choose`] finds the one that a node uses, [`with_models`] the one that serves a model.
+
+mod models;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,11 +10,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::entry;
-use super::secrets::SecretError;
+use super::secrets::{MASK, SecretError};
 use tidemill_base::value::JsonMap;
 use tidemill_storage::store::{Catalog, CatalogEntry, CatalogKind};
 use tidemill_workflow::dsl::SealingKey;
 pub use tidemill_workflow::nodes::datasource::{DOWNLOAD, PAGE};
+
+pub use models::{
+    ModelOf, PluginModels, ShowOn, find_of_model, has_of_model, model_credentials_id, with_models,
+};
 
 /// The author of plugins that an older file names by a single word.
 const OFFICIAL: &str = "langgenius";
@@ -47,6 +53,8 @@ pub struct InstalledPlugin {
     pub providers: Vec<PluginProvider>,
     /// Its providers of datasources; their `tools` are the datasources.
     pub datasources: Vec<PluginProvider>,
+    /// Its providers of models.
+    pub models: Vec<PluginModels>,
     /// What else it offers, which no worker runs.
     pub others: Vec<String>,
 }
@@ -74,6 +82,9 @@ pub struct CredentialField {
     pub default: Option<Json>,
     pub options: Vec<String>,
     pub help: String,
+    /// It is asked for only if all of these hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub show_on: Vec<ShowOn>,
 }
 
 impl InstalledPlugin {
@@ -98,8 +109,18 @@ impl InstalledPlugin {
         self.providers.iter().chain(&self.datasources)
     }
 
-    fn provider(&self, name: &str) -> Option<&PluginProvider> {
-        self.all_providers().find(|provider| provider.name == name)
+    /// The form of the credentials of a provider: for one of its models, or for all of it.
+    fn form(&self, name: &str, model: Option<ModelOf<'_>>) -> Option<&[CredentialField]> {
+        let mut of_models = self.models.iter().filter(|provider| provider.name == name);
+        if let Some(ModelOf { kind, .. }) = model {
+            let serves = |provider: &&PluginModels| {
+                provider.is_customizable && provider.kinds.iter().any(|known| known == kind)
+            };
+            return of_models.find(serves).map(|provider| provider.model_credentials.as_slice());
+        }
+        let of_others = self.all_providers().find(|provider| provider.name == name);
+        let of_others = of_others.map(|provider| provider.credentials.as_slice());
+        of_others.or_else(|| of_models.next().map(|provider| provider.credentials.as_slice()))
     }
 
     /// Tests whether it has a tool, of a provider if one is named.
@@ -108,6 +129,10 @@ impl InstalledPlugin {
         let has = |provider: &PluginProvider| provider.tools.iter().any(|known| known == tool);
         if [PAGE, DOWNLOAD].contains(&tool) {
             return self.datasources.iter().any(|provider| is_it(&provider));
+        }
+        let is_named = |known: &PluginModels| provider.is_none_or(|provider| provider == known.name);
+        if tool == VALIDATE && self.models.iter().any(is_named) {
+            return true;
         }
         let mut fitting = self.all_providers().filter(is_it);
         fitting.any(|provider| [VALIDATE, OPTIONS].contains(&tool) || has(provider))
@@ -243,44 +268,46 @@ pub fn credentials_id(author: &str, plugin: &str, provider: &str, app: Option<&s
 pub(super) fn check_credentials(id: &str, object: &JsonMap, catalog: &Catalog) -> Result<(), String> {
     let of = |reason: String| format!("the plugin credentials {id}: {reason}");
     let (provider_id, app) = id.split_once('@').map_or((id, None), |(id, app)| (id, Some(app)));
+    let shape = "the id is AUTHOR/PLUGIN/PROVIDER, for one model AUTHOR/PLUGIN/PROVIDER:KIND:MODEL, and for one app with @APP";
+    let (provider_id, model) = models::parts(provider_id).ok_or_else(|| of(shape.into()))?;
+    let model = model.as_ref().map(|(kind, name)| ModelOf { kind, name });
     let [author, plugin, provider] = provider_id.split('/').collect::<Vec<_>>()[..] else {
-        return Err(of("the id is AUTHOR/PLUGIN/PROVIDER, or AUTHOR/PLUGIN/PROVIDER@APP for one app".into()));
+        return Err(of(shape.into()));
     };
     if app.is_some_and(|app| app.is_empty() || app.contains(['@', '/'])) {
         return Err(of("an app's id is needed after the `@`".into()));
     }
     let mut installed = all(catalog);
     installed.retain(|known| known.author == author && known.name == plugin);
-    let forms: Vec<&PluginProvider> = installed.iter().filter_map(|known| known.provider(provider)).collect();
+    let forms: Vec<&[CredentialField]> =
+        installed.iter().filter_map(|known| known.form(provider, model)).collect();
     if forms.is_empty() {
-        return Err(of(format!("no plugin {author}/{plugin} with a provider {provider} is installed")));
+        let what = model.map(|model| format!(" that serves models of the type {} by their name", model.kind));
+        let what = what.unwrap_or_default();
+        return Err(of(format!("no plugin {author}/{plugin} with a provider {provider}{what} is installed")));
     }
-    let known: Vec<&CredentialField> = forms.iter().flat_map(|form| &form.credentials).collect();
-    let mut given = Vec::new();
+    let known: Vec<&CredentialField> = forms.iter().copied().flatten().collect();
+    let mut given: BTreeMap<&str, Option<&str>> = BTreeMap::new();
     for (part, value) in object {
         let texts = value.as_object().filter(|texts| texts.values().all(Json::is_string));
         let (true, Some(texts)) = (["values", "env"].contains(&part.as_str()), texts) else {
             return Err(of("it has `values` and `env`, each an object of texts".into()));
         };
-        for name in texts.keys() {
+        for (name, value) in texts {
             if !known.iter().any(|field| field.name == *name) {
                 let names: Vec<&str> = known.iter().map(|field| field.name.as_str()).collect();
                 let names = if names.is_empty() { "none".into() } else { names.join(", ") };
                 return Err(of(format!("the provider has no field {name}; its fields: {names}")));
             }
-            if given.contains(&name.as_str()) {
+            // The value of a variable is known to the workers only, and so is one that is stored already.
+            let value = value.as_str().filter(|text| part == "values" && *text != MASK);
+            if given.insert(name, value).is_some() {
                 return Err(of(format!("{name} is in `values` and in `env`")));
             }
-            given.push(name);
         }
     }
     // Several versions may have different forms; what one of them can do without is not demanded.
-    let needed = |form: &&PluginProvider| {
-        let fields = form.credentials.iter().filter(|field| field.required && field.default.is_none());
-        let missing = fields.filter(|field| !given.contains(&field.name.as_str()));
-        missing.map(|field| field.name.clone()).collect::<Vec<_>>()
-    };
-    match forms.iter().map(needed).min_by_key(Vec::len) {
+    match forms.iter().map(|form| models::missing(form, &given, model)).min_by_key(Vec::len) {
         Some(missing) if !missing.is_empty() => {
             Err(of(format!("the provider also needs: {}", missing.join(", "))))
         }

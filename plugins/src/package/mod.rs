@@ -7,6 +7,7 @@
 mod datasources;
 pub mod files;
 mod manifest;
+mod models;
 mod open;
 mod parameter;
 mod parts;
@@ -29,6 +30,7 @@ use spot::Reader;
 use crate::limits::PackageLimits;
 
 pub use manifest::{Extensions, MANIFEST, Manifest, Permissions, Runner};
+pub use models::{Facts, ModelKind, ModelProvider, PackagedModel, Price, Rule};
 pub use parameter::{Form, Kind, Parameter};
 pub use problem::{Problem, Severity};
 pub use providers::{Item, Provider, Providers, Tool, ToolProvider};

@@ -94,6 +94,9 @@ pub struct Parameter {
     /// A select that takes several values.
     pub multiple: bool,
     pub help: String,
+    /// It is asked for only if these fields have these values. `__model_type` is the kind of the model. Only in forms of
+    /// models.
+    pub show_on: Vec<(String, String)>,
 }
 
 /// Reads the list of parameters of a tool or strategy.
@@ -110,7 +113,7 @@ pub(super) fn list(owner: &Spot<'_>) -> Vec<Parameter> {
     read
 }
 
-/// Reads credentials: a mapping by name, or a list whose items have names. `variable` is the name in files of models.
+/// Reads credentials: a mapping by name, or a list whose items have names.
 pub(super) fn credentials(owner: &Spot<'_>, key: &str) -> Vec<Parameter> {
     let Some(spot) = owner.get(key) else { return Vec::new() };
     let fields: Vec<_> = if spot.value.is_array() {
@@ -119,6 +122,23 @@ pub(super) fn credentials(owner: &Spot<'_>, key: &str) -> Vec<Parameter> {
         spot.entries().iter().filter_map(|(name, field)| one(field, Some(name))).collect()
     };
     fields
+}
+
+/// Reads the form of a provider of models. A field that does not say it is required.
+pub(super) fn model_form(owner: &Spot<'_>, key: &str) -> Vec<Parameter> {
+    let Some(schema) = owner.get(key) else { return Vec::new() };
+    let read = |spot: Spot<'_>| {
+        let field = one(&spot, None)?;
+        let is_silent = spot.get("required").is_none();
+        Some(Parameter { required: field.required || is_silent, ..field })
+    };
+    schema.list("credential_form_schemas").into_iter().filter_map(read).collect()
+}
+
+/// Reads the conditions of a field.
+fn show_on(spot: &Spot<'_>) -> Vec<(String, String)> {
+    let condition = |one: &Spot<'_>| (one.need_text("variable"), one.need_text("value"));
+    spot.list("show_on").iter().map(condition).collect()
 }
 
 fn one(spot: &Spot<'_>, name: Option<&str>) -> Option<Parameter> {
@@ -166,5 +186,6 @@ fn one(spot: &Spot<'_>, name: Option<&str>) -> Option<Parameter> {
             .into_iter()
             .find(|text| !text.is_empty())
             .unwrap_or_default(),
+        show_on: show_on(spot),
     })
 }

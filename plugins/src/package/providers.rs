@@ -1,11 +1,10 @@
 //! The providers of a package: of tools, models, agent strategies, datasources, triggers and endpoints.
 
-use std::collections::HashSet;
-
 use serde_json::Value as Json;
 
 use super::datasources;
 use super::manifest::Extensions;
+use super::models::{self, ModelProvider};
 use super::parameter::{self, Parameter};
 use super::spot::{Reader, Spot};
 
@@ -47,10 +46,8 @@ pub struct Provider {
     pub has_oauth: bool,
     /// What a provider of datasources reads: `website_crawl`, `online_document` or `online_drive`.
     pub source_kind: Option<String>,
-    /// Strategies, datasources, events, models or endpoints.
+    /// Strategies, datasources, events or endpoints.
     pub items: Vec<Item>,
-    /// The kinds of models that it serves, as it writes them.
-    pub model_kinds: Vec<String>,
 }
 
 impl Provider {
@@ -80,7 +77,7 @@ pub struct Item {
 #[derive(Debug, Clone, Default)]
 pub struct Providers {
     pub tools: Vec<ToolProvider>,
-    pub models: Vec<Provider>,
+    pub models: Vec<ModelProvider>,
     pub agent_strategies: Vec<Provider>,
     pub datasources: Vec<Provider>,
     pub triggers: Vec<Provider>,
@@ -94,7 +91,7 @@ pub(super) fn read(reader: &Reader<'_>, extensions: &Extensions) -> Providers {
     };
     Providers {
         tools: extensions.tools.iter().filter_map(|file| tool_provider(reader, file)).collect(),
-        models: each(&extensions.models, models),
+        models: extensions.models.iter().filter_map(|file| models::provider(reader, file)).collect(),
         agent_strategies: each(&extensions.agent_strategies, |reader, root| {
             in_files(reader, root, "strategies")
         }),
@@ -136,11 +133,7 @@ fn tool_provider(reader: &Reader<'_>, file: &str) -> Option<ToolProvider> {
 
 fn credentials(root: &Spot<'_>) -> Vec<Parameter> {
     let keys = ["credentials_for_provider", "credentials_schema", "subscription_schema", "settings"];
-    let own = keys.iter().flat_map(|key| parameter::credentials(root, key));
-    let of_models = root.get("provider_credential_schema");
-    let of_models =
-        of_models.iter().flat_map(|schema| parameter::credentials(schema, "credential_form_schemas"));
-    own.chain(of_models).collect()
+    keys.iter().flat_map(|key| parameter::credentials(root, key)).collect()
 }
 
 fn tool(reader: &Reader<'_>, file: &str) -> Option<Tool> {
@@ -170,7 +163,7 @@ pub(super) fn provider(
 ) -> Option<Provider> {
     let yaml = reader.read(file)?;
     let root = reader.root(&yaml);
-    // Model providers have their name at the top; groups of endpoints have none.
+    // Groups of endpoints have no name.
     let identity = root.get("identity").unwrap_or_else(|| root.clone());
     let name = identity.maybe_text("name").or_else(|| root.maybe_text("provider"));
     root.python_source();
@@ -182,7 +175,6 @@ pub(super) fn provider(
         has_oauth: root.get("oauth_schema").is_some(),
         source_kind: root.maybe_text("provider_type"),
         items: items(reader, &root),
-        model_kinds: root.texts("supported_model_types"),
     })
 }
 
@@ -202,30 +194,6 @@ pub(super) fn in_files(reader: &Reader<'_>, root: &Spot<'_>, key: &str) -> Vec<I
         })
     };
     files.iter().filter_map(item).collect()
-}
-
-/// The models that a provider describes in files. It may serve others by their name.
-fn models(reader: &Reader<'_>, root: &Spot<'_>) -> Vec<Item> {
-    let Some(models) = root.get("models") else { return Vec::new() };
-    let described = models.entries().into_iter().flat_map(|(_, kind)| reader.named(&kind.list("predefined")));
-    let mut seen = HashSet::new();
-    let described: Vec<String> = described.filter(|file| seen.insert(file.clone())).collect();
-    let item = |file: &String| {
-        // A file of this name orders the others and describes no model.
-        if file.ends_with("_position.yaml") {
-            return None;
-        }
-        let yaml = reader.read(file)?;
-        let root = reader.root(&yaml);
-        Some(Item {
-            file: file.clone(),
-            name: root.need_text("model"),
-            label: root.label("label"),
-            // They describe the settings of the model, and are not read yet.
-            parameters: Vec::new(),
-        })
-    };
-    described.iter().filter_map(item).collect()
 }
 
 fn endpoints(reader: &Reader<'_>, root: &Spot<'_>) -> Vec<Item> {

@@ -326,13 +326,19 @@ impl<'a> Spot<'a> {
         });
     }
 
+    /// Reports a name of a file that the package does not have.
+    pub(super) fn package_file(&self) {
+        if let Some(name) = self.text()
+            && !self.reader.files.has(name.trim_start_matches("./"))
+        {
+            self.error(format!("the package has no file {name:?}"));
+        }
+    }
+
     /// The Python file that a key of `extra.python` names, if the package has it.
     pub(super) fn python_source(&self) -> Option<String> {
         let source = self.get("extra")?.get("python")?.get("source")?;
-        let name = source.text()?;
-        if !self.reader.files.has(name.trim_start_matches("./")) {
-            source.error(format!("the package has no file {name:?}"));
-        }
-        Some(name)
+        source.package_file();
+        source.text()
     }
 }

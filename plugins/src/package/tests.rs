@@ -106,6 +106,93 @@ fn problems_have_file_line_and_place() {
     }
 }
 
+/// A package of models: the provider, and one model.
+fn models(provider: &str, model: &str) -> Package {
+    let manifest = MANIFEST_TEXT.replace("  tools: [provider/sample.yaml]", "  models: [provider/m.yaml]");
+    package(&[
+        ("manifest.yaml", &manifest),
+        ("provider/m.yaml", provider),
+        ("provider/m.py", ""),
+        ("models/llm/llm.py", ""),
+        ("models/llm/one.yaml", model),
+        ("models/llm/_position.yaml", "- one"),
+    ])
+}
+
+const MODELS: &str = "\
+provider: own
+label: {en_US: Own}
+supported_model_types: [llm, text-embedding]
+configurate_methods: [predefined-model, customizable-model]
+provider_credential_schema:
+  credential_form_schemas:
+  - {variable: key, type: secret-input, label: {en_US: Key}}
+  - {variable: region, type: select, required: false, default: eu, options: [{value: eu, label: {en_US: Europe}}]}
+model_credential_schema:
+  model: {label: {en_US: Name}}
+  credential_form_schemas:
+  - variable: voice
+    type: text-input
+    show_on: [{variable: __model_type, value: tts}]
+models:
+  llm: {position: models/llm/_position.yaml, predefined: ['models/llm/*.yaml']}
+extra: {python: {provider_source: provider/m.py, model_sources: [models/llm/llm.py]}}
+";
+const MODEL: &str = "\
+model: one
+label: {en_US: One}
+model_type: llm
+features: [vision]
+model_properties: {mode: chat, context_size: 8192}
+parameter_rules:
+- {name: temperature, use_template: temperature}
+- {name: top_k, type: int, required: true}
+pricing: {input: '0.1', output: '0.2', unit: '0.001', currency: USD}
+";
+
+#[test]
+fn a_provider_of_models_is_understood() {
+    let package = models(MODELS, MODEL);
+    assert_eq!(problems(&package), "");
+    let [provider] = &package.providers.models[..] else { panic!("one provider") };
+    assert_eq!(provider.kinds, [ModelKind::Llm, ModelKind::TextEmbedding]);
+    assert!(provider.is_predefined && provider.is_customizable);
+    let needed: Vec<_> = provider.credentials.iter().map(|field| (&*field.name, field.required)).collect();
+    assert_eq!(needed, [("key", true), ("region", false)], "a field that does not say it is required");
+    assert_eq!(provider.model_credentials[0].show_on, [("__model_type".to_owned(), "tts".to_owned())]);
+    let [model] = &provider.models[..] else { panic!("one model") };
+    assert_eq!((model.name.as_str(), model.facts.context_size), ("one", Some(8192)));
+    assert_eq!(model.rules[1], Rule { name: "top_k".into(), kind: "int".into(), is_required: true });
+    let record = package.record(1);
+    assert_eq!(record.models[0].described["llm"], ["one"]);
+    assert_eq!((record.models[0].is_customizable, record.others.len()), (true, 0));
+}
+
+#[test]
+fn problems_of_models_have_file_line_and_place() {
+    let provider = MODELS.replace("llm, text-embedding", "llm, smell").replace("provider/m.py", "m.py");
+    let provider = provider.replace("predefined-model, ", "other-model, ");
+    let model = MODEL.replace("8192", "many").replace("'0.1'", "free").replace("type: int", "type: whole");
+    let shown = problems(&models(&provider, &model));
+    for expected in [
+        "provider/m.yaml:3: error: the type of models \"smell\" is not known (at supported_model_types[1])",
+        "the method \"other-model\" is not known",
+        "the package has no file \"m.py\" (at extra.python.provider_source)",
+        "models/llm/one.yaml:5: error: this must be a whole number (at model_properties.context_size)",
+        "this must be a decimal number (at pricing.input)",
+        "the type \"whole\" is not known: float, int, string, boolean or text (at parameter_rules[1])",
+    ] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+    let shown = problems(&models(MODELS, &MODEL.replace("model_type: llm", "model_type: smell")));
+    assert!(shown.contains("(at model_type)"), "{shown}");
+    let shown = problems(&models("provider: own", MODEL));
+    for expected in ["supported_model_types is missing", "configurate_methods is missing", "extra is missing"]
+    {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+}
+
 #[test]
 fn an_alias_bomb_is_refused() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");

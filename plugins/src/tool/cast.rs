@@ -226,6 +226,7 @@ mod tests {
             options: vec!["a".into(), "b".into()],
             multiple: false,
             help: String::new(),
+            show_on: Vec::new(),
         }
     }
 

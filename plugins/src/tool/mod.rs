@@ -151,7 +151,7 @@ impl Call<'_> {
 }
 
 /// Texts that no log line and no error may contain.
-fn secrets(credentials: &JsonMap) -> Vec<String> {
+pub(crate) fn secrets(credentials: &JsonMap) -> Vec<String> {
     let texts = credentials.values().filter_map(Json::as_str);
     texts.filter(|text| text.chars().nth(SECRET_CHARS_MIN - 1).is_some()).map(String::from).collect()
 }

@@ -23,6 +23,7 @@ pub(crate) struct Lab {
     pub(crate) bold: Arc<Installed>,
     pub(crate) pick: Arc<Installed>,
     pub(crate) source: Arc<Installed>,
+    pub(crate) brain: Arc<Installed>,
 }
 
 /// A host of plugins, and one plugin on it.
@@ -51,9 +52,9 @@ impl Lab {
             let say = |text: String| println!("{text}");
             Arc::new(install(Arc::new(package), &settings, &say).await.expect("it can be installed"))
         };
-        let (many, bold) = (ready("many").await, ready("bold").await);
+        let (many, bold, brain) = (ready("many").await, ready("bold").await, ready("brain").await);
         let (pick, source) = (ready("pick").await, ready("source").await);
-        Self { many, bold, pick, source, settings }
+        Self { many, bold, brain, pick, source, settings }
     }
 
     /// A host with changed settings.

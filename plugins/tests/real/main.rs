@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, without the harness that clippy looks for")]
 
 mod bold;
+mod brain;
 mod lab;
 mod many;
 mod source;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         let lab = Lab::new(cache.into()).await;
         many::all(&lab).await;
         bold::all(&lab).await;
+        brain::all(&lab).await;
         source::all(&lab).await;
     });
     println!("all tests with the SDK passed");

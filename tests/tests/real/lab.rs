@@ -15,7 +15,7 @@ use tidemill_tests::workspace;
 const PREPARED_WITHIN: Duration = Duration::from_secs(300);
 
 /// The longest time of a run: the first one starts the processes of its plugin.
-const ENDED_WITHIN: Duration = Duration::from_secs(120);
+pub(crate) const ENDED_WITHIN: Duration = Duration::from_secs(120);
 
 pub(crate) struct Lab {
     pub(crate) cluster: Cluster,

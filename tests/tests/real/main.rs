@@ -6,4 +6,5 @@
 mod credentials;
 mod fleet;
 mod lab;
+mod models;
 mod source;

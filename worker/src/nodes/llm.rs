@@ -57,7 +57,7 @@ pub async fn run(
     means: Means<'_>,
 ) -> NodeResult {
     let mut result = NodeResult::default();
-    let model = means.providers.resolve(&data.model).await;
+    let model = means.providers.resolve_for(&data.model, means.waiter.run()).await;
     // A missing model is reported after all errors of the prompt, as in Dify.
     let facts = model.as_ref().map(Model::facts).unwrap_or_default();
     let mut prompt = match prompt::assemble(data, variables, means.undefined, &facts, &mut result.inputs) {

@@ -272,9 +272,9 @@ impl NodeExecutor for Moderation {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, extensions, .. } = attempt;
+        let Attempt { node, variables, providers, extensions, name, .. } = attempt;
         let NodeData::Moderation(data) = &node.data else { return mistaken(node.kind) };
-        moderation::run(data, variables, (providers, extensions)).await
+        moderation::run(data, variables, (providers, extensions, Some(name.run))).await
     }
 }
 

@@ -28,7 +28,7 @@ pub async fn run(
     journal: &Journal,
     requires_all: bool,
 ) -> NodeResult {
-    let model = match providers.resolve(&data.model).await {
+    let model = match providers.resolve_for(&data.model, journal.run()).await {
         Ok(model) => model,
         Err(error) => return NodeResult::failed(NodeFailure::escaped(error.message)),
     };

@@ -24,7 +24,7 @@ pub async fn run(
     waiter: &dyn Waiter,
     warn: &(dyn Fn(Warning) + Send + Sync),
 ) -> NodeResult {
-    let model = match providers.resolve(&data.model).await {
+    let model = match providers.resolve_for(&data.model, waiter.run()).await {
         Ok(model) => model,
         Err(error) => return NodeResult::failed(NodeFailure::escaped(error.message)),
     };

@@ -36,7 +36,7 @@ pub(super) async fn run(
         Ok(order) => order,
         Err(failure) => return NodeResult::failed(failure),
     };
-    let model = match means.providers.model(&order.provider, &order.model).await {
+    let model = match means.providers.model_for(&order.provider, &order.model, Some(*means.run)).await {
         Ok(model) => model,
         Err(error) => return NodeResult::failed(error.into()),
     };

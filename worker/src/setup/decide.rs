@@ -109,7 +109,7 @@ pub(crate) fn can(about: &AboutWorker, need: &Need, key: Option<&str>) -> bool {
                 ability.serves.iter().any(|served| test(&served.provider, served.model.as_deref()))
             };
             let found = first_match(&about.providers, |it| it.name.as_str(), seen, provider, model);
-            found.is_some_and(|found| found.usable)
+            found.is_some_and(|found| found.usable) || has_plugin_of(about, provider)
         }
         Need::Profile { id } => {
             let id = id.strip_prefix(PROFILE_PREFIX).unwrap_or(id);

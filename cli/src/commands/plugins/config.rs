@@ -1,10 +1,10 @@
-//! `tidemill plugins config`: the credentials of a provider of tools or datasources. Values are stored sealed; a variable of the workers'
+//! `tidemill plugins config`: the credentials of a provider of tools, datasources or models, or of one model. Values are stored sealed; a variable of the workers'
 //! environment is stored by its name. The plugin checks them on a worker.
 
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tidemill_common::registry::plugins::VALIDATE;
+use tidemill_common::registry::plugins::{ModelOf, VALIDATE, credentials_id, model_credentials_id};
 use tidemill_common::value::JsonMap;
 
 use super::Config;
@@ -18,16 +18,13 @@ use crate::output::text::safe;
 
 pub(super) async fn perform(arguments: &Config, console: &mut Console) -> Result<Exit, Error> {
     let (client, common) = (arguments.common.client()?, &arguments.common);
-    let id = match &arguments.app {
-        Some(app) => format!("{}@{app}", arguments.provider),
-        None => arguments.provider.clone(),
-    };
+    let id = id(arguments)?;
     if arguments.remove {
         client.forget(PLUGIN_CREDENTIALS.many, &id, false).await?;
         console.note(format_args!("the credentials {} are removed", safe(&id)));
         return Ok(Exit::Succeeded);
     }
-    let form = form(&client, &arguments.provider).await?;
+    let form = form(&client, arguments).await?;
     let (mut values, mut env) = (JsonMap::new(), JsonMap::new());
     for (name, source) in &arguments.set {
         let Some(variable) = source.strip_prefix("env:") else {
@@ -41,7 +38,8 @@ pub(super) async fn perform(arguments: &Config, console: &mut Console) -> Result
     }
     read(&arguments.secret_stdin, &id, &mut values, console).await?;
     if arguments.set.is_empty() && arguments.secret_stdin.is_empty() {
-        ask(&form, &id, &mut values, console).await?;
+        let model_type = arguments.model.as_ref().map(|_| arguments.model_type.as_str());
+        ask(&form, (&id, model_type), &mut values, console).await?;
     }
     if let Some(app) = &arguments.app
         && let Err(ClientError::Refused { status: 404, .. }) = client.entry("apps", app).await
@@ -62,7 +60,7 @@ pub(super) async fn perform(arguments: &Config, console: &mut Console) -> Result
         provider: &arguments.provider,
         version: None,
         tool: VALIDATE,
-        params: arguments.app.iter().map(|app| ("app".to_owned(), app.as_str().into())).collect(),
+        params: params(arguments),
         at_most: Duration::from_secs(arguments.wait),
     };
     let result = test::run(&client, &trial).await?;
@@ -102,11 +100,38 @@ fn in_lines(fields: &[String], text: &str) -> Result<JsonMap, Error> {
     Ok(fields.iter().cloned().zip(lines.into_iter().map(Json::from)).collect())
 }
 
-/// The fields of the provider's credentials, of the newest version that is installed.
-async fn form(client: &Client, provider: &str) -> Result<Vec<Json>, Error> {
-    let [author, plugin, name] = provider.split('/').collect::<Vec<_>>()[..] else {
-        return Err(Error::Usage(format!("{provider:?} is not a provider: write AUTHOR/PLUGIN/PROVIDER")));
-    };
+/// The parts of the provider's id.
+fn parts(provider: &str) -> Result<[&str; 3], Error> {
+    let parts: Vec<&str> = provider.split('/').collect();
+    parts
+        .try_into()
+        .map_err(|_| Error::Usage(format!("{provider:?} is not a provider: write AUTHOR/PLUGIN/PROVIDER")))
+}
+
+/// The id of the credentials.
+fn id(arguments: &Config) -> Result<String, Error> {
+    let [author, plugin, provider] = parts(&arguments.provider)?;
+    let app = arguments.app.as_deref();
+    Ok(match &arguments.model {
+        Some(name) => {
+            let model = ModelOf { kind: &arguments.model_type, name };
+            model_credentials_id((author, plugin, provider), model, app)
+        }
+        None => credentials_id(author, plugin, provider, app),
+    })
+}
+
+/// The parameters of the check.
+fn params(arguments: &Config) -> JsonMap {
+    let model_type = arguments.model.as_ref().map(|_| &arguments.model_type);
+    let given =
+        [("app", arguments.app.as_ref()), ("model", arguments.model.as_ref()), ("model_type", model_type)];
+    given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.as_str().into()))).collect()
+}
+
+/// The fields of the credentials, of the newest version that is installed.
+async fn form(client: &Client, arguments: &Config) -> Result<Vec<Json>, Error> {
+    let [author, plugin, name] = parts(&arguments.provider)?;
     let entries = client.entries(PLUGIN.many).await?;
     let plugins = entries["data"].as_array().into_iter().flatten();
     let fitting = plugins.filter(|entry| entry["author"] == author && entry["name"] == plugin);
@@ -114,17 +139,51 @@ async fn form(client: &Client, provider: &str) -> Result<Vec<Json>, Error> {
         let version = |entry: &Json| entry["version"].as_str().unwrap_or_default().to_owned();
         tidemill_common::registry::plugins::compare(&version(one), &version(other))
     });
-    let of = |kind: &str| newest.and_then(|entry| entry[kind].as_array()).into_iter().flatten();
-    let found = of("providers").chain(of("datasources")).find(|provider| provider["name"] == name);
+    let find = |key: &str| {
+        let all = newest.and_then(|entry| entry[key].as_array()).into_iter().flatten();
+        all.into_iter().find(|provider| provider["name"] == name)
+    };
+    let (of_tools, of_models) = (find("providers").or_else(|| find("datasources")), find("models"));
+    let (found, form) = match &arguments.model {
+        Some(_) => (of_models, "model_credentials"),
+        None => (of_tools.or(of_models), "credentials"),
+    };
     let Some(found) = found else {
-        let message = format!("no plugin {author}/{plugin} with a provider {name} is installed");
+        let what = if arguments.model.is_some() { " of models" } else { "" };
+        let message = format!("no plugin {author}/{plugin} with a provider{what} {name} is installed");
         return Err(Error::Usage(format!("{message}; `tidemill plugins ls` lists them")));
     };
-    Ok(found["credentials"].as_array().cloned().unwrap_or_default())
+    let fields = found[form].as_array().cloned().unwrap_or_default();
+    if fields.is_empty() && found["customizable"] == true {
+        let id = &arguments.provider;
+        let message =
+            format!("the provider {id} has credentials for each model: add --model NAME --model-type TYPE");
+        return Err(Error::Usage(message));
+    }
+    Ok(fields)
+}
+
+/// Tests whether a field is asked for, after these answers.
+fn is_shown(field: &Json, values: &JsonMap, form: &[Json], model_type: Option<&str>) -> bool {
+    let value = |name: &Json| {
+        if name == "__model_type" {
+            return model_type.map(Json::from);
+        }
+        let default =
+            || form.iter().find(|field| field["name"] == *name).map(|field| field["default"].clone());
+        name.as_str().and_then(|name| values.get(name).cloned()).or_else(default)
+    };
+    let conditions = field["show_on"].as_array().into_iter().flatten();
+    conditions.into_iter().all(|on| value(&on["variable"]).is_some_and(|value| value == on["value"]))
 }
 
 /// Asks for each field at the terminal.
-async fn ask(form: &[Json], id: &str, values: &mut JsonMap, console: &mut Console) -> Result<(), Error> {
+async fn ask(
+    form: &[Json],
+    (id, model_type): (&str, Option<&str>),
+    values: &mut JsonMap,
+    console: &mut Console,
+) -> Result<(), Error> {
     if form.is_empty() {
         return Err(Error::Usage(format!("the provider {id} takes no credentials")));
     }
@@ -134,6 +193,9 @@ async fn ask(form: &[Json], id: &str, values: &mut JsonMap, console: &mut Consol
         return Err(Error::Usage(safe(&message)));
     }
     for field in form {
+        if !is_shown(field, values, form, model_type) {
+            continue;
+        }
         let (name, prompt) = (catalog::text(&field["name"]), prompt(field));
         let answer = if field["type"] == "secret-input" {
             console.ask_secret(&prompt).await?
@@ -187,6 +249,24 @@ mod tests {
         assert!(error.contains("1 lines") && !error.contains("one"), "{error}");
     }
 
+    #[test]
+    fn fields_are_asked_for_where_their_conditions_hold() {
+        let on = |variable: &str, value: &str| json!({"name": "f", "show_on": [{"variable": variable, "value": value}]});
+        let form = [json!({"name": "mode", "default": "chat"}), json!({"name": "key"})];
+        let values = JsonMap::from_iter([("key".to_owned(), Json::from("k"))]);
+        for (field, expected) in [
+            (on("__model_type", "llm"), true),
+            (on("__model_type", "tts"), false),
+            (on("mode", "chat"), true),
+            (on("key", "k"), true),
+            (on("key", "x"), false),
+            (on("none", "x"), false),
+            (json!({"name": "f"}), true),
+        ] {
+            assert_eq!(is_shown(&field, &values, &form, Some("llm")), expected, "{field}");
+        }
+    }
+
     #[tokio::test]
     async fn a_person_is_asked_by_the_form_of_the_provider() {
         let form = [
@@ -195,16 +275,18 @@ mod tests {
         ];
         let mut values = JsonMap::new();
         let (mut console, _, asked) = captured_with(&["the-key", ""]);
-        ask(&form, "a/b/c", &mut values, &mut console).await.unwrap();
+        ask(&form, ("a/b/c", None), &mut values, &mut console).await.unwrap();
         assert_eq!(Json::Object(values), json!({"key": "the-key"}));
         let asked = asked.text();
         assert!(asked.contains("API key (not shown): "), "{asked}");
         assert!(asked.contains("region (eu | us, default eu): "), "{asked}");
         let (mut console, _, _) = captured_with(&[""]);
-        let error = ask(&form, "a/b/c", &mut JsonMap::new(), &mut console).await.unwrap_err().to_string();
+        let error =
+            ask(&form, ("a/b/c", None), &mut JsonMap::new(), &mut console).await.unwrap_err().to_string();
         assert!(error.contains("key is required"), "{error}");
         let (mut console, _, _) = captured();
-        let error = ask(&form, "a/b/c", &mut JsonMap::new(), &mut console).await.unwrap_err().to_string();
+        let error =
+            ask(&form, ("a/b/c", None), &mut JsonMap::new(), &mut console).await.unwrap_err().to_string();
         assert!(error.contains("--set FIELD=env:VARIABLE: key, region"), "{error}");
     }
 }

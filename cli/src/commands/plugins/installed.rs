@@ -39,15 +39,30 @@ pub(super) async fn add(arguments: &Add, console: &mut Console) -> Result<Exit, 
             crate::workflow_file::count(workers, "worker")
         ),
     });
-    let of = |kind: &str| shown[kind].as_array().cloned().unwrap_or_default();
-    for provider in of("providers").into_iter().chain(of("datasources")) {
-        if provider["credentials"].as_array().is_some_and(|fields| !fields.is_empty()) {
-            let (author, name) = (word(&shown["author"]), word(&shown["name"]));
-            let provider = word(&provider["name"]);
-            console.note(format_args!("its credentials: tidemill plugins config {author}/{name}/{provider}"));
-        }
+    for command in to_configure(&shown) {
+        console.note(format_args!("its credentials: {command}"));
     }
     Ok(Exit::Succeeded)
+}
+
+/// The commands that store the credentials of the providers.
+fn to_configure(shown: &Json) -> Vec<String> {
+    let (author, name) = (word(&shown["author"]), word(&shown["name"]));
+    let all = |key: &str| shown[key].as_array().cloned().unwrap_or_default();
+    let has = |provider: &Json, form: &str| provider[form].as_array().is_some_and(|form| !form.is_empty());
+    let command = |provider: &Json, more: &str| {
+        format!("tidemill plugins config {author}/{name}/{}{more}", word(&provider["name"]))
+    };
+    let mut commands = Vec::new();
+    for provider in [all("providers"), all("models")].concat() {
+        if has(&provider, "credentials") {
+            commands.push(command(&provider, ""));
+        }
+        if has(&provider, "model_credentials") && provider["customizable"] == true {
+            commands.push(command(&provider, " --model NAME --model-type TYPE"));
+        }
+    }
+    commands
 }
 
 /// Names what the plugin asks to be allowed, and asks for approval.
@@ -114,6 +129,7 @@ fn render(entries: &Json) -> String {
     let row = |entry: &Json| {
         let of = |key: &str| entry[key].as_array().cloned().unwrap_or_default();
         let tools: usize = of("providers").iter().map(|it| it["tools"].as_array().map_or(0, Vec::len)).sum();
+        let described = of("models").iter().map(described).sum::<usize>();
         let workers = of("workers");
         let ready = workers.iter().filter(|worker| worker["state"] == "ready").count();
         let note = workers.iter().find_map(|worker| {
@@ -123,13 +139,20 @@ fn render(entries: &Json) -> String {
         vec![
             word(&entry["id"]),
             tools.to_string(),
+            described.to_string(),
             size(entry["bytes"].as_u64().unwrap_or(0)),
             format!("{ready}/{}", workers.len()),
             note.map(|note| one_line(&note)).unwrap_or_default(),
         ]
     };
     let rows: Vec<_> = entries["data"].as_array().into_iter().flatten().map(row).collect();
-    table::render(&["PLUGIN", "TOOLS", "SIZE", "READY", "NOTE"], &rows)
+    table::render(&["PLUGIN", "TOOLS", "MODELS", "SIZE", "READY", "NOTE"], &rows)
+}
+
+/// The number of models that a provider describes; others it serves by their names.
+fn described(provider: &Json) -> usize {
+    let kinds = provider["described"].as_object().into_iter().flatten();
+    kinds.map(|(_, names)| names.as_array().map_or(0, Vec::len)).sum()
 }
 
 fn word(value: &Json) -> String {
@@ -150,6 +173,17 @@ mod tests {
             "providers": [{"name": "b", "tools": ["x", "y"]}]}]}));
         assert!(text.contains("a/b:1") && text.contains("1/2"), "{text}");
         assert!(text.contains("preparing: reading its package"), "{text}");
+    }
+
+    #[test]
+    fn the_commands_for_credentials_are_named() {
+        let form = json!([{"name": "key"}]);
+        let shown = json!({"author": "a", "name": "b", "providers": [{"name": "t", "credentials": []}], "models": [
+            {"name": "m", "customizable": true, "credentials": form, "model_credentials": form},
+        ]});
+        let expected =
+            ["tidemill plugins config a/b/m", "tidemill plugins config a/b/m --model NAME --model-type TYPE"];
+        assert_eq!(to_configure(&shown), expected);
     }
 
     #[tokio::test]

@@ -38,7 +38,7 @@ enum Verb {
     Ls(Listing),
     /// Remove an installed plugin
     Rm(Remove),
-    /// Store the credentials of a provider of tools or datasources, and let the plugin check them on a worker
+    /// Store the credentials of a provider of tools, datasources or models, and let the plugin check them on a worker
     Config(Config),
     /// Call a tool of an installed plugin on a worker, or let the plugin check its credentials
     Test(Test),
@@ -82,6 +82,12 @@ struct Remove {
 struct Config {
     /// AUTHOR/PLUGIN/PROVIDER
     provider: String,
+    /// Only for this model, which the provider serves by its name
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// The type of that model: llm, text-embedding, rerank, moderation, speech2text or tts
+    #[arg(long, value_name = "TYPE", default_value = "llm", requires = "model")]
+    model_type: String,
     /// Only for the runs of this app; it gets no others then
     #[arg(long, value_name = "ID")]
     app: Option<String>,

@@ -1,7 +1,9 @@
 //! `tidemill plugins show`.
 
 use serde_json::{Value as Json, json};
-use tidemill_plugins::package::{Package, Parameter, Provider, Severity, Signature, Tool, ToolProvider};
+use tidemill_plugins::package::{
+    ModelProvider, Package, PackagedModel, Parameter, Provider, Severity, Signature, Tool, ToolProvider,
+};
 
 use super::Show;
 use crate::console::Console;
@@ -121,12 +123,15 @@ fn offers(package: &Package, console: &mut Console) -> Result<(), Error> {
             ))?;
         }
     }
+    for provider in &providers.models {
+        models(provider, console)?;
+    }
     for (kind, providers) in others(package) {
         for provider in providers {
             let names: Vec<&str> = provider.items.iter().map(|item| item.name.as_str()).take(8).collect();
             let more = if provider.items.len() > names.len() { ", …" } else { "" };
-            let kinds = provider.source_kind.clone().unwrap_or_else(|| provider.model_kinds.join(", "));
-            let text = format!("{kind} of {}: {}{more} {kinds}", provider.name, names.join(", "));
+            let kind_of_source = provider.source_kind.as_deref().unwrap_or_default();
+            let text = format!("{kind} of {}: {}{more} {kind_of_source}", provider.name, names.join(", "));
             console.line(one_line(text.trim_end()))?;
             if kind == "datasources" && !provider.credentials.is_empty() {
                 let fields = parameters(&provider.credentials);
@@ -137,10 +142,38 @@ fn offers(package: &Package, console: &mut Console) -> Result<(), Error> {
     Ok(())
 }
 
-fn others(package: &Package) -> [(&'static str, &[Provider]); 5] {
+/// A provider of models: the forms of its credentials, and the models of each kind.
+fn models(provider: &ModelProvider, console: &mut Console) -> Result<(), Error> {
+    let form = |form: &[Parameter]| match parameters(form) {
+        text if text.is_empty() => "none".to_owned(),
+        text => text,
+    };
+    let of_all = provider.is_predefined.then(|| format!("credentials: {}", form(&provider.credentials)));
+    let of_one = provider.is_customizable;
+    let of_one = of_one.then(|| format!("for one model: {}", form(&provider.model_credentials)));
+    let how: Vec<String> = of_all.into_iter().chain(of_one).collect();
+    console.line(format_args!("models of {}, {}", one_line(&provider.name), one_line(&how.join("; "))))?;
+    for kind in &provider.kinds {
+        let of_kind: Vec<&str> = provider
+            .models
+            .iter()
+            .filter(|model| model.kind == *kind)
+            .map(|model| model.name.as_str())
+            .collect();
+        let shown = of_kind.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+        let more =
+            if of_kind.len() > 8 { format!(", … ({} in all)", of_kind.len()) } else { String::new() };
+        let by_name = if provider.is_customizable { "any by its name" } else { "" };
+        let parts = [format!("{shown}{more}"), by_name.to_owned()];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        console.line(format_args!("  {}: {}", kind.word(), one_line(&parts.join("; "))))?;
+    }
+    Ok(())
+}
+
+fn others(package: &Package) -> [(&'static str, &[Provider]); 4] {
     let providers = &package.providers;
     [
-        ("models", &providers.models),
         ("agent strategies", &providers.agent_strategies),
         ("datasources", &providers.datasources),
         ("triggers", &providers.triggers),
@@ -210,6 +243,7 @@ fn as_json(package: &Package) -> Json {
         "files": package.files.count(), "bytes": package.files.bytes(), "sha256": package.hash,
         "signature": package.signature.in_words(),
         "tools": package.providers.tools.iter().map(tools_as_json).collect::<Vec<_>>(),
+        "models": package.providers.models.iter().map(models_as_json).collect::<Vec<_>>(),
         "others": others,
         "not_run": package.parts_that_do_not_run(),
         "problems": problems.collect::<Vec<_>>(),
@@ -230,12 +264,38 @@ fn tools_as_json(provider: &ToolProvider) -> Json {
     })
 }
 
+fn models_as_json(provider: &ModelProvider) -> Json {
+    let model = |model: &PackagedModel| {
+        let facts = &model.facts;
+        let price = facts.price.as_ref().map(|price| {
+            json!({"input": price.input, "output": price.output, "unit": price.unit, "currency": price.currency})
+        });
+        let rules = model
+            .rules
+            .iter()
+            .map(|rule| json!({"name": rule.name, "type": rule.kind, "required": rule.is_required}));
+        json!({
+            "name": model.name, "label": model.label, "file": model.file, "type": model.kind.word(),
+            "features": facts.features, "mode": facts.mode, "context_size": facts.context_size,
+            "max_chunks": facts.max_chunks, "pricing": price, "parameters": rules.collect::<Vec<_>>(),
+            "deprecated": model.is_deprecated,
+        })
+    };
+    json!({
+        "provider": provider.name, "file": provider.file,
+        "model_types": provider.kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>(),
+        "predefined": provider.is_predefined, "customizable": provider.is_customizable,
+        "credentials": provider.credentials.iter().map(parameter_as_json).collect::<Vec<_>>(),
+        "model_credentials": provider.model_credentials.iter().map(parameter_as_json).collect::<Vec<_>>(),
+        "models": provider.models.iter().map(model).collect::<Vec<_>>(),
+    })
+}
+
 fn provider_as_json(provider: &Provider) -> Json {
     let items =
         provider.items.iter().map(|item| json!({"name": item.name, "label": item.label, "file": item.file}));
     json!({
-        "provider": provider.name, "file": provider.file, "model_types": provider.model_kinds,
-        "source": provider.source_kind, "oauth": provider.has_oauth,
+        "provider": provider.name, "file": provider.file, "source": provider.source_kind, "oauth": provider.has_oauth,
         "credentials": provider.credentials.iter().map(parameter_as_json).collect::<Vec<_>>(),
         "items": items.collect::<Vec<_>>(),
     })

@@ -136,8 +136,8 @@ pub(super) fn check_id(kind: CatalogKind, id: &str) -> Result<(), DraftError> {
     if id.is_empty() {
         return Err(wrong(format!("{what} is required")));
     }
-    // Those of plugins have an app's id after the `@`.
-    let more = if kind == CatalogKind::PluginCredentials { "@" } else { "" };
+    // Those of plugins may have a model after a `:`, with `=` for other characters, and an app's id after the `@`.
+    let more = if kind == CatalogKind::PluginCredentials { "@:=" } else { "" };
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c) || more.contains(c);
     if id.len() > ID_CHARS_MAX || !id.chars().all(fits) || id.starts_with('/') || id.ends_with('/') {
         return Err(wrong(format!(

@@ -43,6 +43,8 @@ pub struct ProviderConfig {
     pub api_key_env: Option<String>,
     /// Sent with every request.
     pub headers: BTreeMap<String, Secret>,
+    /// An installed plugin with this provider makes the calls; only `limits`, `models` and the like count here.
+    pub plugin: bool,
     /// Other provider names that this table serves. Matched before table names.
     pub serves: Vec<Serves>,
     /// Settings of single models, by the name that workflows use.

@@ -284,7 +284,7 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
     if !package.has_parts_that_run() {
         let reasons = package.parts_that_do_not_run().join(" ");
         let message =
-            format!("{id} has neither tools nor datasources, so nothing of it can run here. {reasons}");
+            format!("{id} has no part that can run here: {reasons}");
         return Err(ApiError::invalid_param(message.trim_end().to_owned()));
     }
     let manifest = &package.manifest;
@@ -297,9 +297,10 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
             "{id:?} cannot be installed: author, name and version have 1 to 64 letters, digits, `.`, `_`, `-` or `+`"
         )));
     }
-    let tools = package.providers.tools.iter().map(|provider| &provider.name);
-    let mut names = tools.chain(package.providers.datasources.iter().map(|provider| &provider.name));
-    if let Some(name) = names.find(|name| !fits(name)) {
+    let of_tools = package.providers.tools.iter().map(|provider| &provider.name);
+    let of_models = package.providers.models.iter().map(|provider| &provider.name);
+    let of_sources = package.providers.datasources.iter().map(|provider| &provider.name);
+    if let Some(name) = of_tools.chain(of_models).chain(of_sources).find(|name| !fits(name)) {
         return Err(ApiError::invalid_param(format!(
             "{id} cannot be installed: its provider {name:?} needs a name of 1 to 64 letters, digits, `.`, `_`, `-` or `+`"
         )));

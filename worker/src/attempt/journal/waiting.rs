@@ -199,6 +199,9 @@ impl Waiter for Journal {
     async fn wait(&self, wait: Duration, reason: &str) {
         Self::wait(self, wait, reason).await;
     }
+    fn run(&self) -> Option<RunId> {
+        Some(self.of.run)
+    }
     async fn check_file(&self, reference: &str) -> Result<(), FilesError> {
         self.allowed.check(self.jobs(), self.of.run, reference).await
     }

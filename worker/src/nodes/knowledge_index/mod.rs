@@ -230,7 +230,8 @@ impl Indexing<'_> {
         made: &[SegmentRecord],
         before: Option<&DocumentRecord>,
     ) -> Result<u32, NodeFailure> {
-        let model = self.means.providers.model(&embedding.provider, &embedding.model).await?;
+        let (providers, run) = (self.means.providers, Some(self.means.run));
+        let model = providers.model_for(&embedding.provider, &embedding.model, run).await?;
         let taken = match before.filter(|_| self.order.based_on.is_some()) {
             Some(before) => reuse::vectors(self.store, &self.dataset, before, embedding, made).await?,
             None => Vec::new(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use tidemill_common::files::FilesError;
+use tidemill_common::ids::RunId;
 use tidemill_common::knowledge::vectors::{from_text, to_text};
 use tidemill_common::nodes::knowledge_retrieval::ErrorType;
 use tidemill_common::nodes::llm::ModelConfig;
@@ -66,7 +67,7 @@ impl<'a> Models<'a> {
     /// # Errors
     /// As [`Providers::model`].
     pub async fn find(&self, name: &ModelName) -> Result<Model, ModelError> {
-        self.providers.model(&name.provider, &name.model).await
+        self.providers.model_for(&name.provider, &name.model, self.journal.run()).await
     }
 
     /// Asks a model and returns its reply.
@@ -79,7 +80,7 @@ impl<'a> Models<'a> {
         config: &ModelConfig,
         question: Question,
     ) -> Result<String, CallError> {
-        let model = self.providers.resolve(config).await?;
+        let model = self.providers.resolve_for(config, self.journal.run()).await?;
         let call = async {
             let reply = model.for_job(self, step).ask(question, &mut |_| {}).await?;
             Ok((json!(reply.text), bill(&model, &reply)))
@@ -93,7 +94,7 @@ impl<'a> Models<'a> {
     /// # Errors
     /// The provider reports an error, or returns no vector.
     pub async fn vector(&self, step: &str, name: &ModelName, text: &str) -> Result<Vec<f32>, CallError> {
-        let model = self.find(name).await?;
+        let model = self.find(name).await?.for_queries();
         let call = async {
             let (vectors, tokens) = model.for_job(self, step).embed(&[text.to_owned()]).await?;
             Ok((json!(vectors.first().map(|vector| to_text(vector))), billed(&model, tokens)))
@@ -175,6 +176,9 @@ impl Waiter for Models<'_> {
         self.under_way.send_modify(|calls| *calls = calls.saturating_sub(1));
         self.rest(wait, reason).await;
         self.under_way.send_modify(|calls| *calls += 1);
+    }
+    fn run(&self) -> Option<RunId> {
+        self.journal.run()
     }
     async fn check_file(&self, reference: &str) -> Result<(), FilesError> {
         self.journal.check_file(reference).await

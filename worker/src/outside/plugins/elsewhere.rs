@@ -11,8 +11,9 @@ use tidemill_common::store::Jobs;
 use tidemill_common::wire::worker::PluginAbility;
 use tokio::sync::watch;
 
-use super::FoundTool;
+use super::{FoundModel, FoundTool};
 use crate::outside::http::Http;
+use crate::outside::providers::ModelError;
 use crate::outside::tools::{MessageSink, ToolCall, ToolError, ToolName, ToolRuntime};
 
 /// See the module.
@@ -36,6 +37,16 @@ impl PluginHost {
         _: &ToolName<'_>,
         _: &RunId,
     ) -> Result<Option<Declaration>, ToolError> {
+        Ok(None)
+    }
+
+    pub(crate) async fn find_model(
+        self: &Arc<Self>,
+        _: &str,
+        _: &str,
+        _: Option<RunId>,
+        _: bool,
+    ) -> Result<Option<FoundModel>, ModelError> {
         Ok(None)
     }
 

@@ -11,6 +11,7 @@ use tidemill_common::registry::plugins::{self, InstalledPlugin};
 use tidemill_common::store::{Catalog, CatalogEntry, Jobs};
 use tidemill_common::wire::worker::{PluginAbility, PluginState};
 use tidemill_plugins::install::Installed;
+use tidemill_plugins::package::Facts;
 use tidemill_plugins::process::pool::Plugins;
 use tidemill_plugins::settings::Settings;
 use tidemill_sandbox::helper::Host;
@@ -33,6 +34,8 @@ pub(crate) struct PluginHost {
     /// The longest time that a job waits for a plugin.
     pub(super) wait: Duration,
     catalog: CatalogCopy<Listed>,
+    /// What plugins have said about models that no file describes.
+    described: Mutex<BTreeMap<String, Option<Facts>>>,
     places: Mutex<BTreeMap<String, Place>>,
     /// Grows with each change of a place.
     pub(super) changes: watch::Sender<u64>,
@@ -101,6 +104,7 @@ impl PluginHost {
             processes,
             retry: Duration::from_secs(config.plugins.retry_seconds),
             wait: Duration::from_secs(config.plugins.wait_seconds),
+            described: Mutex::default(),
             places: Mutex::default(),
             changes: watch::Sender::new(0),
             wanted: Notify::new(),
@@ -189,6 +193,12 @@ impl PluginHost {
                 installed.touch();
             }
         }
+    }
+
+    /// What plugins have said about models.
+    pub(super) fn described(&self) -> MutexGuard<'_, BTreeMap<String, Option<Facts>>> {
+        // No code panics while it holds the lock.
+        self.described.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn places(&self) -> MutexGuard<'_, BTreeMap<String, Place>> {

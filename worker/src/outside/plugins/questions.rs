@@ -19,6 +19,11 @@ use crate::outside::tools::{MessageSink, ToolError, ToolName};
 
 /// The app whose credentials are used, where the run has none.
 pub(super) const APP: &str = "app";
+/// A model of a provider of models, whose credentials are checked.
+pub(super) const MODEL: &str = "model";
+pub(super) const MODEL_TYPE: &str = "model_type";
+/// The answer of [`VALIDATE`].
+pub(super) const ACCEPTED: &str = "the plugin accepts the credentials";
 
 /// A question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +38,7 @@ pub(super) enum Asked {
 
 /// Their names and parameters.
 const QUESTIONS: [(Asked, &str, &[&str]); 4] = [
-    (Asked::Validate, VALIDATE, &[APP]),
+    (Asked::Validate, VALIDATE, &[APP, MODEL, MODEL_TYPE]),
     (Asked::Options, OPTIONS, &[APP, "tool", "parameter"]),
     (Asked::Page, PAGE, &["datasource", "workspace_id", "page_id", "type"]),
     (Asked::Download, DOWNLOAD, &["datasource", "id", "bucket"]),
@@ -102,7 +107,7 @@ impl Asked {
                 } else {
                     call.validate_credentials().await?;
                 }
-                Ok(Answer::Message(Message::Text("the plugin accepts the credentials".into())))
+                Ok(Answer::Message(Message::Text(ACCEPTED.into())))
             }
             Self::Options => {
                 let options = call.options(text("tool"), text("parameter")).await?;
@@ -138,7 +143,7 @@ impl PluginHost {
         let Some(installed) = self.ready(name, false).await? else { return Ok(None) };
         let processes = self.processes.as_ref().map_err(|reason| ToolError::unavailable(*reason))?;
         let (provider, tool) = tool_of(&installed, name)?;
-        let owner = self.owner(run).await?;
+        let owner = self.owner_of(*run).await?;
         let app = owner.app.as_deref();
         let Chosen { credentials, mark } = self.credentials(&installed, provider, app, false).await?;
         let call = Call {

@@ -54,6 +54,15 @@ impl PluginHost {
             Err(_) if has_service => return Ok(None),
             Err(error) => return Err(error),
         };
+        self.prepared(plugin, has_service).await
+    }
+
+    /// This plugin, prepared on this worker; as [`Self::ready`].
+    pub(super) async fn prepared(
+        &self,
+        plugin: InstalledPlugin,
+        has_service: bool,
+    ) -> Result<Option<Arc<Installed>>, ToolError> {
         let id = plugin.id();
         let need = || Need::Plugin { id: id.clone(), sha256: plugin.sha256.clone() };
         let lacking = |reason: String| Err(ToolError::unavailable(reason).lacking(need()));

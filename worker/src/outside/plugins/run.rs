@@ -55,11 +55,20 @@ impl PluginHost {
             )));
         };
         let processes = self.processes.as_ref().map_err(|reason| ToolError::unavailable(*reason))?;
-        let owner = self.owner(call.run).await?;
+        let owner = self.owner_of(*call.run).await?;
         let mut app = owner.app.as_deref();
         let question = Asked::of(name.tool);
         if question.is_some_and(Asked::may_name_app) && app.is_none() {
             app = call.arguments.get(questions::APP).and_then(Json::as_str);
+        }
+        if question == Some(Asked::Validate) {
+            let given = |name: &str| call.arguments.get(name).and_then(Json::as_str);
+            let wanted = name.provider_id.rsplit('/').next().unwrap_or_default();
+            let model = given(questions::MODEL).map(|model| (model, given(questions::MODEL_TYPE).unwrap_or("llm")));
+            if self.validate_models(&installed, wanted, (app, &owner.user), model).await? {
+                sink(Message::Text(questions::ACCEPTED.into()));
+                return Ok(());
+            }
         }
         let provider = provider_of(&installed, name)?;
         // A check is about the credentials that were stored just now.
@@ -108,8 +117,9 @@ impl PluginHost {
         Ok(())
     }
 
-    pub(super) async fn owner(&self, run: &RunId) -> Result<RunOwner, ToolError> {
-        let owner = self.jobs.owner_of_run(*run).await;
+    /// The owner of a run.
+    pub(super) async fn owner_of(&self, run: RunId) -> Result<RunOwner, ToolError> {
+        let owner = self.jobs.owner_of_run(run).await;
         let owner = owner.map_err(|error| {
             let message = format!("the app of the run cannot be looked up: {error}");
             ToolError::new(Stage::Invoke, message).passing()
@@ -295,6 +305,7 @@ mod tests {
             options: vec!["a".into()],
             multiple: false,
             help: "of use".into(),
+            show_on: Vec::new(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Calls models through their APIs. A workflow names a provider and a model; a profile has the address and the key.
 //!
 //! The modules in the order of a call: [`profile`] finds the profile, and [`media`] fetches the files of the messages.
-//! [`openai`] (with [`azure`], which has other addresses), [`anthropic`] or [`ollama`] writes the request. [`api`]
+//! [`openai`] (with [`azure`], which has other addresses), [`anthropic`] or [`ollama`] writes the request; `plugin` calls an
+//! installed plugin instead. [`api`]
 //! sends it, [`frames`] splits the answer into objects, and the provider builds a [`reply`] from them. [`errors`] gives
 //! every failure the class that workflows branch on, and [`retry`] decides which are retried within one call. [`rate`]
 //! reads the provider's limits, and [`limiter`] enforces them across all workers.
@@ -18,6 +19,8 @@ pub mod ndjson;
 pub mod ollama;
 pub mod openai;
 mod params;
+#[cfg(target_os = "linux")]
+mod plugin;
 pub mod profile;
 pub mod rate;
 pub mod reading;
@@ -28,6 +31,7 @@ pub mod speech;
 pub mod tool_calls;
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tidemill_common::nodes::llm::ModelMode;
@@ -91,6 +95,11 @@ pub trait ModelProvider: fmt::Debug + Send + Sync {
         request: &ChatRequest,
         on_delta: DeltaSink<'_>,
     ) -> Result<ModelReply, ModelError>;
+
+    /// The provider for texts that are searched for, if it makes other vectors of them than of those that are searched.
+    fn for_queries(&self) -> Option<Arc<dyn ModelProvider>> {
+        None
+    }
 
     /// Returns the vectors of texts with one request.
     ///

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidemill_common::files::FilesError;
+use tidemill_common::ids::RunId;
 use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::store::{
     GiveLimit, Jobs, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, StoreError, TakeLimit,
@@ -38,6 +39,10 @@ pub trait Waiter: Send + Sync {
     fn attempt(&self) -> String;
     /// Waits and records the reason. It may never return; the call may then be made again later.
     async fn wait(&self, wait: Duration, reason: &str);
+    /// The run of the call, whose app may have credentials of its own. `None`: no run.
+    fn run(&self) -> Option<RunId> {
+        None
+    }
     /// Checks that the run of the call may read this file.
     ///
     /// # Errors

@@ -25,7 +25,9 @@ impl Providers {
         let mut abilities =
             ModelAbilities { default_profile: view.default_profile.clone(), ..ModelAbilities::default() };
         let of_redis = view.providers.iter().map(|(name, (_, connection))| (name, connection));
-        for (name, connection) in self.tables.iter().chain(of_redis) {
+        // A table of a plugin serves nothing itself; the record lists plugins.
+        let all = self.tables.iter().chain(of_redis).filter(|(_, connection)| !connection.table.plugin);
+        for (name, connection) in all {
             let usable = connection.client.as_ref().map(drop).map_err(String::clone);
             let need = || Need::Provider { provider: name.clone(), model: String::new() };
             abilities.missing.extend(usable.as_ref().err().map(|reason| lacking(need(), reason)));

@@ -37,6 +37,7 @@ impl Connection {
         let (kind, given) = (table.kind, table.base_url.as_deref());
         let base_url = base_url(given.map_or_else(|| usual_address(kind), Ok)?)?;
         let key = match (&table.api_key, &table.api_key_env) {
+            _ if table.plugin => Err(check::OF_PLUGIN.to_owned()),
             (Some(_), Some(_)) => return Err(check::TWO_KEYS.into()),
             (Some(key), None) => Ok(Some(sendable(&key.0)?)),
             (None, Some(name)) => {

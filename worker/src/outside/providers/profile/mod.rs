@@ -4,7 +4,8 @@
 //! `[providers.NAME]` of the worker's settings, providers in Redis, or `OPENAI_BASE_URL` and `OPENAI_API_KEY` in the
 //! worker's environment. Keys do not leave this module.
 //!
-//! `abilities` lists what can be used, `build` creates clients, `lookup` finds the right one, `catalog` caches the providers in Redis, `named` finds profiles,
+//! `abilities` lists what can be used, `build` creates clients, `lookup` finds the right one, `of_plugin` decides
+//! whether an installed plugin comes before it, `catalog` caches the providers in Redis, `named` finds profiles,
 //! and `model` is what nodes call.
 
 mod abilities;
@@ -14,21 +15,26 @@ mod job_model;
 mod lookup;
 mod model;
 mod named;
+mod of_plugin;
 mod vector;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidemill_common::config::Prefer;
+use tidemill_common::ids::RunId;
 use tidemill_common::need::Need;
 use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::Pricing;
 use tidemill_common::registry::RETRIES_MAX;
 use tidemill_common::value::JsonMap;
 
+use crate::outside::plugins::PluginHost;
 use crate::outside::providers::limiter::{CallPermits, Limited, RestingModels};
 use crate::outside::providers::media::FileAccess;
 use crate::outside::providers::profile::catalog::CatalogView;
 use crate::outside::providers::profile::lookup::{ConfiguredIn, Found, last_part};
+use crate::outside::providers::profile::of_plugin::OfPlugins;
 use crate::outside::providers::{ErrorClass, ModelError, ModelProvider};
 
 pub use crate::outside::providers::profile::catalog::ProviderCatalog;
@@ -69,6 +75,8 @@ pub struct Providers {
     file_access: Option<Arc<FileAccess>>,
     /// The store that limits and counts calls.
     permits: Option<CallPermits>,
+    /// The installed plugins.
+    plugins: Option<OfPlugins>,
 }
 
 /// A provider with its client. The client's connection pool lives as long as this.
@@ -131,7 +139,7 @@ impl Providers {
             Err(reason) => Err(TableError { name, reason }),
         };
         let tables = tables.into_iter().map(connection).collect::<Result<_, _>>()?;
-        Ok(Self { tables, catalog: None, file_access: None, permits: None })
+        Ok(Self { tables, catalog: None, file_access: None, permits: None, plugins: None })
     }
 
     /// Adds access to the files of prompts. Without it a prompt with files fails.
@@ -153,15 +161,37 @@ impl Providers {
         Self { catalog: Some(catalog), ..self }
     }
 
-    /// Returns the model that a workflow names; see [`Providers::model`].
+    /// Adds the models of installed plugins.
+    #[must_use]
+    pub(crate) fn with_plugins(self, plugins: Arc<PluginHost>, prefer: Prefer) -> Self {
+        Self { plugins: Some(OfPlugins::new(plugins, prefer)), ..self }
+    }
+
+    /// As [`Providers::resolve_for`], for no run.
     ///
     /// # Errors
-    /// As [`Providers::model`].
+    /// As [`Providers::model_for`].
     pub async fn resolve(&self, model: &ModelConfig) -> Result<Model, ModelError> {
+        self.resolve_for(model, None).await
+    }
+
+    /// Returns the model that a workflow names; see [`Providers::model_for`].
+    ///
+    /// # Errors
+    /// As [`Providers::model_for`].
+    pub async fn resolve_for(&self, model: &ModelConfig, run: Option<RunId>) -> Result<Model, ModelError> {
         if !model.is_chosen() {
             return Err(ModelError::value(NOT_CHOSEN));
         }
-        self.model(&model.provider, &model.name).await
+        self.model_for(&model.provider, &model.name, run).await
+    }
+
+    /// As [`Providers::model_for`], for no run.
+    ///
+    /// # Errors
+    /// As [`Providers::model_for`].
+    pub async fn model(&self, provider: &str, name: &str) -> Result<Model, ModelError> {
+        self.model_for(provider, name, None).await
     }
 
     /// Returns a model of a provider, both by their workflow names. The first match wins: a provider that serves
@@ -169,9 +199,17 @@ impl Providers {
     /// default. In each case the settings win over Redis. `profile/ID` is the profile with this id. Later changes do
     /// not affect the returned model.
     ///
+    /// An installed plugin with this provider comes before the default, unless that is of the provider's kind; with
+    /// `plugins.prefer = "plugin"` it comes before all. Its credentials are those for the app of the run.
+    ///
     /// # Errors
     /// `ProviderTokenNotInitError` with instructions, or an error of Redis if it is needed and does not answer.
-    pub async fn model(&self, provider: &str, name: &str) -> Result<Model, ModelError> {
+    pub async fn model_for(
+        &self,
+        provider: &str,
+        name: &str,
+        run: Option<RunId>,
+    ) -> Result<Model, ModelError> {
         let label = last_part(provider);
         let mut catalog_view = self.catalog_view(label, false).await?;
         if !self.knows(&catalog_view, provider, name) {
@@ -183,13 +221,19 @@ impl Providers {
         {
             return named::model(self, &catalog_view, id, name);
         }
-        let found = self.find(&catalog_view, provider, name).ok_or_else(|| {
+        let found = self.find(&catalog_view, provider, name);
+        if let Some(model) = self.of_plugin(found, (provider, name), run).await? {
+            return Ok(model);
+        }
+        let found = found.ok_or_else(|| {
+            let plugin = self.plugins.as_ref().map(|_| ", or install a plugin that has it (`tidemill plugins add`)");
             not_initialized(
                 name,
                 &format!(
                     "No provider {provider} is known to this worker: add it with `tidemill providers add {label}`, or a \
                      table [providers.{label}] to the worker's configuration, or set OPENAI_BASE_URL and \
-                     OPENAI_API_KEY in its environment."
+                     OPENAI_API_KEY in its environment{}.",
+                    plugin.unwrap_or_default()
                 ),
             )
             .for_want_of(wanted(provider, name))

@@ -169,6 +169,13 @@ impl Model {
         Ok(all)
     }
 
+    /// The model for texts that are searched for.
+    #[must_use]
+    pub fn for_queries(self) -> Self {
+        let client = self.client.for_queries();
+        Self { client: client.unwrap_or_else(|| self.client.clone()), ..self }
+    }
+
     /// Splits and cuts texts to fit into requests.
     pub(super) fn batches(&self, texts: &[String]) -> impl Iterator<Item = Vec<String>> {
         let chars_max = self.settings.context_size.map_or(u64::MAX, |size| size.saturating_mul(TOKEN_CHARS));
