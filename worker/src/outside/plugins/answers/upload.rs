@@ -1,0 +1,31 @@
+//! Files that a plugin uploads. They become files of the run.
+
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+use tidemill_plugins::process::{Offered, Upload};
+
+use super::Answering;
+
+impl Answering<'_> {
+    /// The address to which the SDK sends a file.
+    pub(super) fn upload_address(&self) -> Json {
+        json!({"url": Offered::upload_address(&self.place)})
+    }
+
+    /// Stores a file that was sent there.
+    pub(super) async fn keep(&self, upload: Upload) -> Result<Json, String> {
+        let Upload { filename, mime_type, bytes } = upload;
+        let (size, most) = (bytes.len(), self.asker.http.bounds.file_bytes_max);
+        if size as u64 > most {
+            return Err(format!("the file has {size} bytes, and {most} are allowed (http.file_bytes_max)"));
+        }
+        let kept = self.asker.files.keep(self.asker.run, bytes).await;
+        let reference = kept.map_err(|error| format!("the file cannot be stored: {error}"))?;
+        let extension = Path::new(&filename).extension().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(json!({
+            "id": reference, "name": filename, "size": size, "extension": extension, "mime_type": mime_type,
+            "preview_url": null,
+        }))
+    }
+}
