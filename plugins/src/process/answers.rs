@@ -50,7 +50,8 @@ impl Parts {
     pub async fn send(&self, part: Json) -> Result<(), String> {
         let line = event::part(&self.session, &self.id, part);
         let size = line.len() as u64;
-        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(size));
+        let taken =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(size));
         if taken.is_err() {
             let most = self.shared.limits.answers_bytes_max;
             return Err(format!("the answers to the plugin have more than {most} bytes (answers_bytes_max)"));

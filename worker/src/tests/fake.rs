@@ -17,7 +17,8 @@ use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin, EntryPut,
     EntryStored, Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken,
-    Meta, Note, Paused, PluginValue, PluginValuePut, PutEntry, RunOwner, Stale, StaleJob, StoreError, TakeLimit, TakeOver,
+    Meta, Note, Paused, PluginValue, PluginValuePut, PutEntry, RunOwner, Stale, StaleJob, StoreError,
+    TakeLimit, TakeOver,
 };
 use tidemill_common::wire::fact::report::JobName;
 use tidemill_common::wire::suspect::Suspect;

@@ -92,10 +92,10 @@ impl PluginHost {
         };
         let work = async {
             if name.tool == VALIDATE {
-                return validate(&invocation, processes, sink).await;
+                return validate(&invocation, processes, &mut *sink).await;
             }
             let (_, tool) = tool_of(&installed, name)?;
-            invoke(&invocation, processes, (tool, arguments), sink).await?;
+            invoke(&invocation, processes, (tool, arguments), &mut *sink).await?;
             if let Some(usage) = answering.spent() {
                 sink(Message::Charged(Box::new(usage)));
             }

@@ -15,8 +15,7 @@ use tidemill_engine::state::run::RunStatus;
 pub const GROUP: &str = "workers";
 
 /// The beginnings of keys of the namespace that have a hash tag of their own.
-const OWN_TAGS: [&str; 6] =
-    ["limit:", "limits:", "uploads:", "knowledge:", "annotations:", "plugin-values:"];
+const OWN_TAGS: [&str; 6] = ["limit:", "limits:", "uploads:", "knowledge:", "annotations:", "plugin-values:"];
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.

@@ -78,7 +78,9 @@ pub fn shown(values: &JsonMap) -> JsonMap {
 /// As [`resolve`].
 pub fn tools(given: Option<&Json>, variables: &dyn Variables) -> Result<Vec<AgentTool>, NodeFailure> {
     match given {
-        Some(Json::Array(tools)) => tools.iter().filter_map(|tool| tool_of(tool, variables).transpose()).collect(),
+        Some(Json::Array(tools)) => {
+            tools.iter().filter_map(|tool| tool_of(tool, variables).transpose()).collect()
+        }
         _ => Ok(Vec::new()),
     }
 }

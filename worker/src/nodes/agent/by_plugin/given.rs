@@ -69,9 +69,11 @@ pub(super) async fn parameters(
 
 async fn model(value: Json, history: &[Message], means: Means<'_>) -> Result<Json, Ungiven> {
     let config = parameters::selected_model(&value)?;
-    let found = means.providers.resolve(&config).await.map_err(|error| {
-        Ungiven::Unready(Unready { message: error.message, lacks: error.lacks })
-    })?;
+    let found = means
+        .providers
+        .resolve(&config)
+        .await
+        .map_err(|error| Ungiven::Unready(Unready { message: error.message, lacks: error.lacks }))?;
     let features = found.facts().features.unwrap_or_default();
     let features: Vec<String> =
         features.into_iter().filter(|feature| FEATURES.contains(&feature.as_str())).collect();
@@ -107,7 +109,8 @@ async fn tools(
 ) -> Result<Vec<Json>, Ungiven> {
     let given = parameters::tools(Some(value), variables)?;
     if means.auto_approved.is_some() && !given.is_empty() {
-        let message = "calls of tools must be approved in this run, and a plugin's strategy cannot ask for approval";
+        let message =
+            "calls of tools must be approved in this run, and a plugin's strategy cannot ask for approval";
         return Err(Ungiven::Unready(Unready { message: message.into(), lacks: None }));
     }
     let mut tools = Vec::with_capacity(given.len());

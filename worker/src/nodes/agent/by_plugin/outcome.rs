@@ -134,7 +134,7 @@ impl<'a> Telling<'a> {
         found: &FoundStrategy,
         spent: Option<Usage>,
     ) -> Result<Outcome, NodeFailure> {
-        if let Some(failure) = self.wrong {
+        if let Some(failure) = self.wrong.take() {
             return Err(failure);
         }
         self.collected.end()?;
@@ -195,7 +195,8 @@ impl Outcome {
 
     /// Sends the text again, because the reader does not know what an earlier worker has sent.
     pub(super) fn stream(&self, on_piece: PieceSink<'_>) {
-        let text = self.outputs.iter().find(|(name, _)| name == "text").and_then(|(_, text)| text.value.as_str());
+        let text =
+            self.outputs.iter().find(|(name, _)| name == "text").and_then(|(_, text)| text.value.as_str());
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             on_piece("text", text);
         }

@@ -101,11 +101,7 @@ pub(super) struct Answering<'a> {
 pub(super) struct Questions(mpsc::Receiver<Asked>);
 
 impl<'a> Answering<'a> {
-    pub(super) fn new(
-        host: &'a PluginHost,
-        installed: &Installed,
-        asker: Asker<'a>,
-    ) -> (Self, Questions) {
+    pub(super) fn new(host: &'a PluginHost, installed: &Installed, asker: Asker<'a>) -> (Self, Questions) {
         let (to, questions) = mpsc::channel(QUESTIONS_WAITING_MAX);
         let manifest = &installed.package.manifest;
         let own = Self {

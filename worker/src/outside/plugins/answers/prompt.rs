@@ -119,8 +119,6 @@ pub(super) fn tools(request: &Json) -> Result<Vec<ToolSpec>, String> {
 
 /// The calls of a reply as the SDK reads them.
 pub(super) fn calls(calls: &[ToolCall]) -> Vec<Json> {
-    let call = |call: &ToolCall| {
-        json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
-    };
+    let call = |call: &ToolCall| json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}});
     calls.iter().map(call).collect()
 }

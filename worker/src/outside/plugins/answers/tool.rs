@@ -90,9 +90,8 @@ fn blob(bytes: &[u8], mime_type: Option<String>, filename: Option<String>) -> Js
 
 /// A message as the SDK reads it. `None`: it says nothing.
 fn part(message: Message) -> Option<Json> {
-    let one = |kind: &str, message: Json, meta: Json| {
-        Some(json!({"type": kind, "message": message, "meta": meta}))
-    };
+    let one =
+        |kind: &str, message: Json, meta: Json| Some(json!({"type": kind, "message": message, "meta": meta}));
     match message {
         Message::Text(text) => one("text", json!({"text": text}), Json::Null),
         Message::Json(value) => one("json", json!({"json_object": value}), Json::Null),

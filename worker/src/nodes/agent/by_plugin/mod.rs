@@ -27,7 +27,7 @@ pub(super) enum Chosen {
     Plugin(Box<FoundStrategy>),
 }
 
-/// Decides whether a plugin runs the strategy: if it is none of ours, or if plugins are preferred and one has it.
+/// Decides whether a plugin runs the strategy: if we do not have it, or if plugins are preferred and one has it.
 ///
 /// # Errors
 /// Neither we nor an installed plugin has it, or the plugin is not ready here.
