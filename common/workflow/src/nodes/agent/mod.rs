@@ -95,7 +95,10 @@ impl AgentData {
 
     /// The strategy's name: Dify's for ours, else as in the file.
     pub fn strategy_name(&self) -> &str {
-        self.strategy.map_or(&self.named, Strategy::name)
+        match self.strategy {
+            Some(strategy) => strategy.name(),
+            None => &self.named,
+        }
     }
 
     /// Adds the variables that the configuration mentions, as (node, name).

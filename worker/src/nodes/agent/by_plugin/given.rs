@@ -53,14 +53,14 @@ pub(super) async fn parameters(
     for parameter in &strategy.parameters {
         let value = values.get(&parameter.name).filter(|value| !value.is_null()).cloned();
         let Some(value) = value.or_else(|| parameter.default.clone()) else { continue };
-        let value = match parameter.kind {
-            Kind::Model => {
-                let takes_history = strategy.features.iter().any(|feature| feature == HISTORY);
-                let history = if takes_history { history(data, variables)? } else { Vec::new() };
-                model(value, &history, means).await?
-            }
-            Kind::Tools => Json::Array(tools(&value, variables, means).await?),
-            _ => value,
+        let value = if parameter.kind == Kind::Model {
+            let takes_history = strategy.features.iter().any(|feature| feature == HISTORY);
+            let history = if takes_history { history(data, variables)? } else { Vec::new() };
+            model(value, &history, means).await?
+        } else if parameter.kind == Kind::Tools {
+            Json::Array(tools(&value, variables, means).await?)
+        } else {
+            value
         };
         given.insert(parameter.name.clone(), value);
     }
