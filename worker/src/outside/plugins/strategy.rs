@@ -130,7 +130,8 @@ fn find(
     strategy: &str,
 ) -> Option<(String, Strategy)> {
     let fitting = providers.iter().filter(|it| provider.is_none_or(|name| name == it.name));
-    let mut all = fitting.flat_map(|it| it.strategies.iter().map(|strategy| (it.name.clone(), strategy)));
+    let mut all =
+        fitting.flat_map(|it| it.strategies.iter().map(move |strategy| (it.name.clone(), strategy)));
     let (provider, strategy) = all.find(|(_, it)| it.name == strategy)?;
     Some((provider, strategy.clone()))
 }

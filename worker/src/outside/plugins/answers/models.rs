@@ -111,7 +111,7 @@ fn texts(request: &Json, key: &str) -> Result<Vec<String>, String> {
 /// The bytes of a text of hexadecimal digits.
 fn bytes_of(digits: &str) -> Result<Vec<u8>, String> {
     let wrong = || "the content is not in hexadecimal digits".to_owned();
-    if !digits.is_ascii() || digits.len() % 2 != 0 {
+    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
         return Err(wrong());
     }
     let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| wrong());

@@ -21,7 +21,7 @@ impl Answering<'_> {
         match text(request, "opt")? {
             "set" => {
                 let value = text(request, "value")?;
-                if value.len() % 2 != 0 || !value.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                if !value.len().is_multiple_of(2) || !value.bytes().all(|digit| digit.is_ascii_hexdigit()) {
                     return Err("a value comes in hexadecimal digits".into());
                 }
                 match jobs.put_plugin_value(put(Some(value))).await.map_err(failed)? {
