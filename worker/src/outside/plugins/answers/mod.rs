@@ -13,6 +13,7 @@ mod storage;
 mod tool;
 mod upload;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -93,6 +94,8 @@ pub(super) struct Answering<'a> {
     /// The secret part of the address for uploads.
     place: String,
     relay: Arc<Relay>,
+    /// The bytes of files that were stored for it.
+    kept: AtomicU64,
     /// The cost of what was asked.
     spent: Mutex<Option<Usage>>,
 }
@@ -112,6 +115,7 @@ impl<'a> Answering<'a> {
             storage_max: manifest.permissions.storage_bytes.unwrap_or(0).min(host.storage_max),
             place: Uuid::new_v4().simple().to_string(),
             relay: Arc::new(Relay(to)),
+            kept: AtomicU64::new(0),
             spent: Mutex::default(),
         };
         (own, Questions(questions))

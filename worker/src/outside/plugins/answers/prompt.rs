@@ -78,8 +78,7 @@ impl Answering<'_> {
             let bytes = STANDARD.decode(encoded);
             let bytes = bytes.map_err(|_| format!("the content of {name} is not base64"))?;
             let size = bytes.len();
-            let kept = self.asker.files.keep(self.asker.run, bytes.into()).await;
-            let reference = kept.map_err(|error| format!("{name} cannot be stored: {error}"))?;
+            let reference = self.keep_bytes(bytes.into()).await?;
             file_object(mime_type, Some(&name), Some(size), &reference)
         };
         file["type"] = json!(kind.name());
