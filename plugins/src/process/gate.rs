@@ -197,8 +197,7 @@ async fn serve(
         }
         (Some("POST"), Some(name)) => {
             let intake = name.strip_prefix(UPLOADS).and_then(|name| offered.intake(name));
-            let Some(intake) = intake else { return refuse(&mut stream, "404 Not Found").await };
-            return intake::receive(&mut stream, head, &*intake, upload_max).await;
+            return intake::receive(&mut stream, head, intake.as_deref(), upload_max).await;
         }
         _ => {}
     }

@@ -35,11 +35,12 @@ pub trait Intake: Send + Sync {
     async fn take(&self, upload: Upload) -> Result<Json, String>;
 }
 
-/// Reads an upload, whose first bytes were read already, and answers it.
+/// Reads an upload, whose first bytes were read already, and answers it. Without an intake it is refused, but read: a client may
+/// lose the answer to a request that was not read.
 pub(super) async fn receive(
     stream: &mut TcpStream,
     mut read: Vec<u8>,
-    intake: &dyn Intake,
+    intake: Option<&dyn Intake>,
     most: usize,
 ) -> io::Result<()> {
     let head_end = read.windows(HEAD_END.len()).position(|window| window == HEAD_END);
@@ -63,6 +64,7 @@ pub(super) async fn receive(
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     body.truncate(length);
+    let Some(intake) = intake else { return refuse(stream, "404 Not Found").await };
     let form = file(header(&head, "content-type").unwrap_or_default(), body.into()).await;
     let taken = match form {
         Ok(upload) if upload.bytes.len() > most => Err(too_large(most)),
@@ -134,7 +136,7 @@ mod tests {
         let (first, rest) = body.split_at(body.len().min(5));
         let read = format!("POST /x HTTP/1.1\r\n{head}Content-Length: {}\r\n\r\n{first}", body.len());
         client.write_all(rest.as_bytes()).await.unwrap();
-        receive(&mut stream, read.into_bytes(), &Told, most).await.unwrap();
+        receive(&mut stream, read.into_bytes(), Some(&Told), most).await.unwrap();
         drop(stream);
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
