@@ -156,7 +156,7 @@ impl<'a> Answering<'a> {
                 let Question { kind, request } = question;
                 tracing::debug!(plugin = self.storage, kind, "a plugin asks back");
                 // The plugin may have ended the session.
-                let _ = done.send(self.answer(&kind, request, &parts).await);
+                let _ = done.send(Box::pin(self.answer(&kind, request, &parts)).await);
             }
             Asked::Upload { upload, done } => {
                 let _ = done.send(self.keep(upload).await);
@@ -167,7 +167,7 @@ impl<'a> Answering<'a> {
     async fn answer(&self, kind: &str, request: Json, parts: &Parts) -> Result<(), String> {
         match kind {
             "storage" => parts.send(self.stored(&request).await?).await,
-            "llm" | "llm_structured_output" => self.chat(request, parts).await,
+            "llm" | "llm_structured_output" => self.chat(&request, parts).await,
             "system_summary" => parts.send(self.summary(&request).await?).await,
             "text_embedding" => parts.send(self.embedding(&request).await?).await,
             "rerank" => parts.send(self.ranking(&request).await?).await,
