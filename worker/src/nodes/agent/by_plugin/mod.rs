@@ -48,6 +48,8 @@ pub(super) async fn choose(data: &AgentData, means: Means<'_>) -> Result<Chosen,
     };
     match (found, data.strategy) {
         (Ok(Some(found)), _) => Ok(Chosen::Plugin(Box::new(found))),
+        // Another worker has it ready.
+        (Err(error), Some(_)) if error.lacks.is_some() => Err(error.into()),
         // A version that lacks it is no reason to fail: ours has it.
         (Ok(None) | Err(_), Some(strategy)) => Ok(Chosen::Own(strategy)),
         (Ok(None), None) => Err(Unready { message: unknown(data), lacks: None }),
@@ -60,7 +62,7 @@ fn unknown(data: &AgentData) -> String {
     let named = data.plugin.as_deref().unwrap_or(&data.provider_name);
     let named = named.split('@').next().unwrap_or_default();
     let plugin = named.split('/').take(2).collect::<Vec<_>>().join("/");
-    let file = plugin.replace(['/', ':'], "-");
+    let file = plugin.replace('/', "-").replace(':', "_");
     format!(
         "the agent strategy {} belongs to the plugin {plugin}, which is not installed: `tidemill plugins add {file}.difypkg`",
         data.named
