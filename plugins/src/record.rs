@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use tidemill_common::registry::plugin_strategies::StrategyGroup;
 use tidemill_common::registry::plugins::{
     CredentialField, InstalledPlugin, PluginModels, PluginProvider, ShowOn,
 };
 
-use crate::package::{ModelProvider, Package, Parameter, Provider, Signature, ToolProvider};
+use crate::package::{
+    ModelProvider, Package, Parameter, Provider, Signature, StrategyProvider, ToolProvider,
+};
 
 impl Package {
     /// The record of this package, which has this many bytes as an archive.
     pub fn record(&self, bytes: u64) -> InstalledPlugin {
         let others = [
-            ("agent strategies", &self.providers.agent_strategies),
             ("triggers", &self.providers.triggers),
             ("endpoints", &self.providers.endpoints),
         ];
@@ -33,6 +35,7 @@ impl Package {
             providers: self.providers.tools.iter().map(provider).collect(),
             datasources: self.providers.datasources.iter().map(of_items).collect(),
             models: self.providers.models.iter().map(models).collect(),
+            strategies: self.providers.agent_strategies.iter().map(strategies).collect(),
             others: others.map(|(kind, _)| (*kind).to_owned()).collect(),
         }
     }
@@ -66,6 +69,13 @@ fn models(provider: &ModelProvider) -> PluginModels {
         is_customizable: provider.is_customizable,
         credentials: provider.credentials.iter().map(field).collect(),
         model_credentials: provider.model_credentials.iter().map(field).collect(),
+    }
+}
+
+fn strategies(provider: &StrategyProvider) -> StrategyGroup {
+    StrategyGroup {
+        name: provider.name.clone(),
+        strategies: provider.strategies.iter().map(|strategy| strategy.name.clone()).collect(),
     }
 }
 

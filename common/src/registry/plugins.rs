@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::entry;
+use super::plugin_strategies::StrategyGroup;
 use super::secrets::{MASK, SecretError};
 use tidemill_base::value::JsonMap;
 use tidemill_storage::store::{Catalog, CatalogEntry, CatalogKind};
@@ -55,6 +56,8 @@ pub struct InstalledPlugin {
     pub datasources: Vec<PluginProvider>,
     /// Its providers of models.
     pub models: Vec<PluginModels>,
+    /// Its agent strategies.
+    pub strategies: Vec<StrategyGroup>,
     /// What else it offers, which no worker runs.
     pub others: Vec<String>,
 }
@@ -91,6 +94,11 @@ impl InstalledPlugin {
     /// The id: `author/name:version`.
     pub fn id(&self) -> String {
         format!("{}/{}:{}", self.author, self.name, self.version)
+    }
+
+    /// The name of its storage, which all its versions share: `author/name`.
+    pub fn storage(&self) -> String {
+        format!("{}/{}", self.author, self.name)
     }
 
     /// The stored fields.

@@ -5,7 +5,12 @@ use super::Package;
 impl Package {
     /// Tests whether a worker can do something with it.
     pub fn has_parts_that_run(&self) -> bool {
-        !self.providers.tools.is_empty() || !self.providers.datasources.is_empty()
+        let providers = &self.providers;
+        let none = providers.tools.is_empty()
+            && providers.models.is_empty()
+            && providers.agent_strategies.is_empty()
+            && providers.datasources.is_empty();
+        !none
     }
 
     /// A sentence for each part that does not run.
@@ -13,14 +18,6 @@ impl Package {
         let providers = &self.providers;
         let mut sentences = Vec::new();
         for (is_there, sentence) in [
-            (
-                !providers.models.is_empty(),
-                "Its models do not run here: Tidemill has its own clients for models.",
-            ),
-            (
-                !providers.agent_strategies.is_empty(),
-                "Its agent strategies do not run here: agents use function_calling and ReAct of Tidemill.",
-            ),
             (
                 !providers.triggers.is_empty(),
                 "Its triggers do not run here: webhooks, schedules and the API start runs.",

@@ -7,6 +7,7 @@ use super::manifest::Extensions;
 use super::models::{self, ModelProvider};
 use super::parameter::{self, Parameter};
 use super::spot::{Reader, Spot};
+use super::strategies::{self, StrategyProvider};
 
 /// A provider of tools.
 #[derive(Debug, Clone)]
@@ -46,7 +47,7 @@ pub struct Provider {
     pub has_oauth: bool,
     /// What a provider of datasources reads: `website_crawl`, `online_document` or `online_drive`.
     pub source_kind: Option<String>,
-    /// Strategies, datasources, events or endpoints.
+    /// Datasources, events or endpoints.
     pub items: Vec<Item>,
 }
 
@@ -78,7 +79,7 @@ pub struct Item {
 pub struct Providers {
     pub tools: Vec<ToolProvider>,
     pub models: Vec<ModelProvider>,
-    pub agent_strategies: Vec<Provider>,
+    pub agent_strategies: Vec<StrategyProvider>,
     pub datasources: Vec<Provider>,
     pub triggers: Vec<Provider>,
     pub endpoints: Vec<Provider>,
@@ -92,9 +93,11 @@ pub(super) fn read(reader: &Reader<'_>, extensions: &Extensions) -> Providers {
     Providers {
         tools: extensions.tools.iter().filter_map(|file| tool_provider(reader, file)).collect(),
         models: extensions.models.iter().filter_map(|file| models::provider(reader, file)).collect(),
-        agent_strategies: each(&extensions.agent_strategies, |reader, root| {
-            in_files(reader, root, "strategies")
-        }),
+        agent_strategies: extensions
+            .agent_strategies
+            .iter()
+            .filter_map(|file| strategies::provider(reader, file))
+            .collect(),
         datasources: extensions
             .datasources
             .iter()

@@ -10,7 +10,7 @@ use tidemill_plugins::install::{Installed, install};
 use tidemill_plugins::limits::PackageLimits;
 use tidemill_plugins::package::Package;
 use tidemill_plugins::process::pool::Plugins;
-use tidemill_plugins::process::{MemoryStorage, Offered, Origin};
+use tidemill_plugins::process::{Answers, MemoryStorage, Offered, Origin};
 use tidemill_plugins::settings::Settings;
 use tidemill_plugins::tool::message::Message;
 use tidemill_plugins::tool::{Call, Results, ToolError};
@@ -24,6 +24,7 @@ pub(crate) struct Lab {
     pub(crate) pick: Arc<Installed>,
     pub(crate) source: Arc<Installed>,
     pub(crate) brain: Arc<Installed>,
+    pub(crate) asks: Arc<Installed>,
 }
 
 /// A host of plugins, and one plugin on it.
@@ -33,6 +34,7 @@ pub(crate) struct Bench {
     pub(crate) credentials: Json,
     pub(crate) owner: String,
     pub(crate) offered: Offered,
+    pub(crate) answers: Arc<dyn Answers>,
 }
 
 impl Lab {
@@ -52,9 +54,9 @@ impl Lab {
             let say = |text: String| println!("{text}");
             Arc::new(install(Arc::new(package), &settings, &say).await.expect("it can be installed"))
         };
-        let (many, bold, brain) = (ready("many").await, ready("bold").await, ready("brain").await);
-        let (pick, source) = (ready("pick").await, ready("source").await);
-        Self { many, bold, brain, pick, source, settings }
+        let (many, bold, asks) = (ready("many").await, ready("bold").await, ready("asks").await);
+        let (brain, pick, source) = (ready("brain").await, ready("pick").await, ready("source").await);
+        Self { many, bold, asks, brain, pick, source, settings }
     }
 
     /// A host with changed settings.
@@ -69,6 +71,7 @@ impl Lab {
             credentials: json!({}),
             owner: "app".into(),
             offered: Offered::default(),
+            answers: Arc::new(MemoryStorage::new(1024)),
         }
     }
 }
@@ -104,7 +107,7 @@ impl Bench {
             credentials: map(self.credentials.clone()),
             user: "tester".into(),
             owner: self.owner.clone(),
-            answers: Arc::new(MemoryStorage::new(1024)),
+            answers: self.answers.clone(),
             offered: self.offered.clone(),
             origin: Origin::default(),
         };

@@ -5,6 +5,7 @@
 //! The tests have their own `main`, because the helper processes are this program again.
 #![allow(clippy::unwrap_used, reason = "these are tests, without the harness that clippy looks for")]
 
+mod asks;
 mod bold;
 mod brain;
 mod lab;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         let lab = Lab::new(cache.into()).await;
         many::all(&lab).await;
         bold::all(&lab).await;
+        asks::all(&lab).await;
         brain::all(&lab).await;
         source::all(&lab).await;
     });

@@ -2,7 +2,8 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_plugins::package::{
-    ModelProvider, Package, PackagedModel, Parameter, Provider, Severity, Signature, Tool, ToolProvider,
+    ModelProvider, Package, PackagedModel, Parameter, Provider, Severity, Signature, Strategy,
+    StrategyProvider, Tool, ToolProvider,
 };
 
 use super::Show;
@@ -126,6 +127,13 @@ fn offers(package: &Package, console: &mut Console) -> Result<(), Error> {
     for provider in &providers.models {
         models(provider, console)?;
     }
+    for provider in &providers.agent_strategies {
+        console.line(format_args!("agent strategies of {}", one_line(&provider.name)))?;
+        for strategy in &provider.strategies {
+            let (name, parameters) = (one_line(&strategy.name), parameters(&strategy.parameters));
+            console.line(format_args!("  {name}({})", one_line(&parameters)))?;
+        }
+    }
     for (kind, providers) in others(package) {
         for provider in providers {
             let names: Vec<&str> = provider.items.iter().map(|item| item.name.as_str()).take(8).collect();
@@ -171,10 +179,9 @@ fn models(provider: &ModelProvider, console: &mut Console) -> Result<(), Error> 
     Ok(())
 }
 
-fn others(package: &Package) -> [(&'static str, &[Provider]); 4] {
+fn others(package: &Package) -> [(&'static str, &[Provider]); 3] {
     let providers = &package.providers;
     [
-        ("agent strategies", &providers.agent_strategies),
         ("datasources", &providers.datasources),
         ("triggers", &providers.triggers),
         ("endpoints", &providers.endpoints),
@@ -244,6 +251,7 @@ fn as_json(package: &Package) -> Json {
         "signature": package.signature.in_words(),
         "tools": package.providers.tools.iter().map(tools_as_json).collect::<Vec<_>>(),
         "models": package.providers.models.iter().map(models_as_json).collect::<Vec<_>>(),
+        "agent_strategies": package.providers.agent_strategies.iter().map(strategies_as_json).collect::<Vec<_>>(),
         "others": others,
         "not_run": package.parts_that_do_not_run(),
         "problems": problems.collect::<Vec<_>>(),
@@ -288,6 +296,20 @@ fn models_as_json(provider: &ModelProvider) -> Json {
         "credentials": provider.credentials.iter().map(parameter_as_json).collect::<Vec<_>>(),
         "model_credentials": provider.model_credentials.iter().map(parameter_as_json).collect::<Vec<_>>(),
         "models": provider.models.iter().map(model).collect::<Vec<_>>(),
+    })
+}
+
+fn strategies_as_json(provider: &StrategyProvider) -> Json {
+    let strategy = |strategy: &Strategy| {
+        json!({
+            "name": strategy.name, "label": strategy.label, "description": strategy.description, "file": strategy.file,
+            "features": strategy.features,
+            "parameters": strategy.parameters.iter().map(parameter_as_json).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "provider": provider.name, "file": provider.file,
+        "strategies": provider.strategies.iter().map(strategy).collect::<Vec<_>>(),
     })
 }
 

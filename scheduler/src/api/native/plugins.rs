@@ -160,6 +160,7 @@ pub async fn remove(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Re
     }
     if let Some(plugin) = plugin {
         remove_unused(&state, &plugin).await?;
+        remove_values(&state, &plugin).await?;
     }
     tracing::info!(plugin = id, "plugin removed for all workers");
     Ok(StatusCode::NO_CONTENT)
@@ -210,6 +211,16 @@ async fn remove_unused(state: &ApiState, plugin: &InstalledPlugin) -> Result<(),
         Some(packages) => packages.remove(&plugin.sha256).await.map_err(unstored),
         None => Ok(state.store.remove_package(&plugin.sha256).await?),
     }
+}
+
+/// Removes what a plugin has stored, with its last version.
+async fn remove_values(state: &ApiState, plugin: &InstalledPlugin) -> Result<(), ApiError> {
+    let catalog = state.store.catalog().await?;
+    let is_it = |known: InstalledPlugin| known.author == plugin.author && known.name == plugin.name;
+    if catalog.plugins.iter().filter_map(InstalledPlugin::of).any(is_it) {
+        return Ok(());
+    }
+    Ok(state.store.remove_plugin_values(&plugin.storage()).await?)
 }
 
 /// The answer to a package that may be installed already.

@@ -1,22 +1,23 @@
 //! Finds and calls tools of plugins. Questions about them are calls, too ([`questions`]).
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, ParameterType};
 use tidemill_common::store::RunOwner;
+use tidemill_common::value::JsonMap;
 use tidemill_plugins::install::Installed;
 use tidemill_plugins::package::{self, Kind, ToolProvider};
 use tidemill_plugins::process::pool::Plugins;
-use tidemill_plugins::process::{NoAnswers, Origin, ProcessError};
+use tidemill_plugins::process::{Origin, ProcessError};
 use tidemill_plugins::tool::message::Message as Said;
 use tidemill_plugins::tool::{self, Call};
 use tokio::time::Instant;
 
 use super::FoundTool;
+use super::answers::{Answering, Asker};
 use super::credentials::Chosen;
 use super::files;
 use super::host::PluginHost;
@@ -81,11 +82,9 @@ impl PluginHost {
             let has = |name: &str| tool.parameters.iter().any(|parameter| parameter.name == name);
             arguments.retain(|name, _| tool.has_runtime_parameters || has(name));
         }
-        let (arguments, offered) = files::offered(arguments, &call).await?;
-        let origin = Origin {
-            run: call.run.to_string(),
-            node: call.step.map(|(journal, ..)| journal.node().to_string()).unwrap_or_default(),
-        };
+        let asker = asker(&call);
+        let (answering, questions) = Answering::new(self, &installed, asker);
+        let (arguments, offered) = files::offered(arguments, asker).await?;
         let invocation = Call {
             plugins: processes,
             installed: &installed,
@@ -93,28 +92,26 @@ impl PluginHost {
             credentials,
             user: owner.user.clone(),
             owner: format!("{} {mark}", app.unwrap_or_default()),
-            answers: Arc::new(NoAnswers),
-            offered,
-            origin,
+            answers: answering.answers(),
+            offered: answering.offering(offered),
+            origin: origin(asker),
         };
-        let failed = |error| failure(processes, error);
-        // For all tries to begin together.
-        let until = Instant::now() + processes.limits().session_timeout;
-        if let Some(question) = question {
-            let is_datasource = !has_tools(&installed, &provider.name);
-            return question.ask(&invocation, is_datasource, &arguments, until, sink).await.map_err(failed);
-        }
-        let (_, tool) = tool_of(&installed, name)?;
-        let mut results = loop {
-            match pause(invocation.invoke(tool, arguments.clone()).await, until).map_err(failed)? {
-                Ok(results) => break results,
-                Err(wait) => tokio::time::sleep(wait).await,
+        let work = async {
+            if let Some(question) = question {
+                let is_datasource = !has_tools(&installed, &provider.name);
+                // For all tries to begin together.
+                let until = Instant::now() + processes.limits().session_timeout;
+                let asked = question.ask(&invocation, is_datasource, &arguments, until, &mut *sink).await;
+                return asked.map_err(|error| failure(processes, error));
             }
+            let (_, tool) = tool_of(&installed, name)?;
+            invoke(&invocation, processes, (tool, arguments), &mut *sink).await?;
+            if let Some(usage) = answering.spent() {
+                sink(Message::Charged(Box::new(usage)));
+            }
+            Ok(())
         };
-        while let Some(said) = results.next().await.map_err(failed)? {
-            sink(message(said).map_err(|reason| ToolError::new(Stage::Message, reason))?);
-        }
-        Ok(())
+        answering.during(questions, work).await
     }
 
     /// The owner of a run.
@@ -147,6 +144,40 @@ impl ToolRuntime for PluginHost {
     ) -> Result<(), ToolError> {
         self.call(tool, call, sink).await
     }
+}
+
+/// The run that a call works for.
+fn asker<'a>(call: &ToolCall<'a>) -> Asker<'a> {
+    let ToolCall { run, http, files, nested, .. } = *call;
+    Asker { run, http, files, journal: call.step.map(|(journal, ..)| journal), nested }
+}
+
+/// The names of the run and the node for log lines.
+pub(super) fn origin(asker: Asker<'_>) -> Origin {
+    let node = asker.journal.map(|journal| journal.node().to_string());
+    Origin { run: asker.run.to_string(), node: node.unwrap_or_default() }
+}
+
+/// Invokes a tool, and hands its messages on.
+async fn invoke(
+    invocation: &Call<'_>,
+    processes: &Plugins,
+    (tool, arguments): (&package::Tool, JsonMap),
+    sink: MessageSink<'_>,
+) -> Result<(), ToolError> {
+    let failed = |error| failure(processes, error);
+    // For all tries to begin together.
+    let until = Instant::now() + processes.limits().session_timeout;
+    let mut results = loop {
+        match pause(invocation.invoke(tool, arguments.clone()).await, until).map_err(failed)? {
+            Ok(results) => break results,
+            Err(wait) => tokio::time::sleep(wait).await,
+        }
+    };
+    while let Some(said) = results.next().await.map_err(failed)? {
+        sink(message(said).map_err(|reason| ToolError::new(Stage::Message, reason))?);
+    }
+    Ok(())
 }
 
 /// The provider in a package: of tools, or else of datasources.

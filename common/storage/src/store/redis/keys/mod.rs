@@ -19,7 +19,7 @@ pub(super) use run::RunKeys;
 pub const GROUP: &str = "workers";
 
 /// The beginnings of keys of the namespace that have a hash tag of their own.
-const OWN_TAGS: [&str; 5] = ["limit:", "limits:", "uploads:", "knowledge:", "annotations:"];
+const OWN_TAGS: [&str; 6] = ["limit:", "limits:", "uploads:", "knowledge:", "annotations:", "plugin-values:"];
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.

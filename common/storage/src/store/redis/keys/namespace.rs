@@ -135,6 +135,10 @@ impl Keys {
     pub fn plugin_package(&self, hash: &str) -> String {
         self.global(&format!("plugin-package:{hash}"))
     }
+    /// hash: what a plugin (`author/name`) has stored: `k:<key>`, the value in hexadecimal digits; `bytes`, of all of them
+    pub fn plugin_values(&self, plugin: &str) -> String {
+        self.own(&format!("plugin-values:{{{plugin}}}"))
+    }
     /// Rate limits of models. `level`, hash: what is left of its limits, and the end of its pause. `calls`,
     /// zset: calls in flight by the end of their lease. `queue`, zset: waiting calls by due time. `refused`,
     /// string: the number of refusals of a call. `of` is a model, `*`, or a call. An account is in one slot.
