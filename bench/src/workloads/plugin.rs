@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::registry::plugins::InstalledPlugin;
 use tidemill_common::store::redis::RedisStore;
-use tidemill_common::store::{CatalogKind, EntryPut, Expected, Jobs, PutEntry, Runs};
+use tidemill_common::store::{CatalogKind, EntryPut, Expected, PutEntry, Runs};
 use tidemill_common::wire::worker::PluginState;
 use tidemill_plugins::limits::PackageLimits;
 use tidemill_plugins::package::Package;
@@ -128,7 +128,7 @@ async fn install(store: &RedisStore) -> Result<(), Error> {
     store.keep_package(&plugin.sha256).await?;
     let begun = Instant::now();
     loop {
-        let workers = store.fleet().workers().await?;
+        let workers = Runs::fleet(store).workers().await?;
         let about = workers.iter().filter_map(|worker| worker.about.as_ref());
         let states: Vec<PluginState> = about.filter_map(|about| about.plugin(&id, &plugin.sha256)).collect();
         if states.contains(&PluginState::Ready) {

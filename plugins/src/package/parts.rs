@@ -31,12 +31,16 @@ impl Package {
                 sentences.push(sentence.to_owned());
             }
         }
-        let tools = providers.tools.iter().map(|provider| (&provider.name, provider.has_oauth));
-        let datasources = providers.datasources.iter().map(|provider| (&provider.name, provider.has_oauth));
-        for (name, _) in tools.chain(datasources).filter(|(_, has_oauth)| *has_oauth) {
-            sentences.push(format!(
-                "The login at a server (OAuth) of {name} does not run here: give its credentials with `tidemill plugins config`."
-            ));
+        let tools = providers.tools.iter().map(|it| (&it.name, it.has_oauth, it.credentials.is_empty()));
+        let datasources = providers.datasources.iter();
+        let datasources = datasources.map(|it| (&it.name, it.has_oauth, it.credentials.is_empty()));
+        for (name, _, has_no_form) in tools.chain(datasources).filter(|(_, has_oauth, _)| *has_oauth) {
+            let instead = if has_no_form {
+                "it takes no other credentials"
+            } else {
+                "give its credentials with `tidemill plugins config`"
+            };
+            sentences.push(format!("The login at a server (OAuth) of {name} does not run here: {instead}."));
         }
         sentences
     }

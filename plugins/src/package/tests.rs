@@ -91,6 +91,63 @@ fn a_package_is_understood() {
 }
 
 #[test]
+fn datasources_are_read_and_checked() {
+    let provider = "\
+identity: {author: someone, name: drive, label: {en_US: Drive}}
+provider_type: online_drive
+credentials_schema:
+- {name: token, type: secret-input, required: true}
+oauth_schema: {client_schema: []}
+datasources: [datasources/files.yaml]
+extra: {python: {source: main.py}}
+";
+    let datasource =
+        "identity: {name: files, label: {en_US: Files}}\nparameters:\nextra: {python: {source: main.py}}\n";
+    let manifest =
+        MANIFEST_TEXT.replace("  tools: [provider/sample.yaml]", "  datasources: [provider/drive.yaml]");
+    let files = |provider: &str| {
+        package(&[
+            ("manifest.yaml", manifest.as_str()),
+            ("provider/drive.yaml", provider),
+            ("datasources/files.yaml", datasource),
+        ])
+    };
+    let read = files(provider);
+    assert_eq!(problems(&read), "");
+    let drive = &read.providers.datasources[0];
+    assert_eq!((drive.source_kind.as_deref(), drive.items[0].name.as_str()), (Some("online_drive"), "files"));
+    assert_eq!(read.record(1).datasources[0].tools, ["files"]);
+    assert!(read.has_parts_that_run());
+    let sentences = read.parts_that_do_not_run();
+    assert!(
+        sentences[0].contains("(OAuth) of drive does not run here: give its credentials"),
+        "{sentences:?}"
+    );
+    let shown = problems(&files(&provider.replace("online_drive", "tape").replace("extra:", "more:")));
+    let expected = "provider/drive.yaml:2: error: the provider_type \"tape\" is not known";
+    assert!(shown.contains(expected) && shown.contains("extra.python.source is missing"), "{shown}");
+}
+
+#[test]
+fn what_does_not_run_is_said_by_name() {
+    let manifest = MANIFEST_TEXT.replace(
+        "  tools: [provider/sample.yaml]",
+        "  triggers: [provider/t.yaml]\n  endpoints: [group/g.yaml]",
+    );
+    let read = package(&[
+        ("manifest.yaml", &manifest),
+        ("provider/t.yaml", "identity: {name: t}\n"),
+        ("group/g.yaml", "endpoints: []\n"),
+    ]);
+    assert!(!read.has_parts_that_run());
+    let sentences = read.parts_that_do_not_run().join("\n");
+    assert!(
+        sentences.contains("Its triggers do not run here")
+            && sentences.contains("Its endpoints do not run here")
+    );
+}
+
+#[test]
 fn problems_have_file_line_and_place() {
     let tool = TOOL.replace("type: number", "type: numeral").replace("tools/echo.py", "tools/other.py");
     let shown = problems(&package(&[("tools/echo.yaml", &tool)]));
