@@ -16,7 +16,7 @@ use tidemill_common::value::{JsonMap, Segment, Variables};
 
 use super::llm::{bill, in_vain, lost, masked, note_asking, usage_segment};
 use crate::attempt::journal::Journal;
-use crate::outside::providers::{Model, ModelReply, Providers, Question};
+use crate::outside::providers::{Model, ModelReply, Providers, Question, Waiter};
 
 /// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify). With
 /// `requires_all` an absent optional parameter is reported, as on Dify.
