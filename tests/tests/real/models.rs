@@ -135,7 +135,8 @@ async fn a_model_by_its_name_has_its_own_credentials_and_an_app_its_own() {
     install(&lab).await;
     let mine = asking("acme/mine:8b", &json!({}));
     let keyless = ended(&lab, &mine, "hello").await;
-    assert!(error(&keyless).contains("needs credentials (key)"), "{keyless}");
+    assert!(error(&keyless).contains("needs credentials (key, loud)"), "{keyless}");
+    assert!(error(&keyless).contains("--model acme/mine:8b --model-type llm"), "{keyless}");
     let both = ["--secret-stdin", "key", "--secret-stdin", "loud"];
     let model = ["plugins", "config", PROVIDER, "--model", "acme/mine:8b"];
     let config = [&model[..], &both[..]].concat();

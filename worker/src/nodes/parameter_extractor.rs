@@ -29,7 +29,7 @@ pub async fn run(
     warn: &(dyn Fn(Warning) + Send + Sync),
     requires_all: bool,
 ) -> NodeResult {
-    let model = match providers.resolve_for(&data.model, journal.run()).await {
+    let model = match providers.resolve_for(&data.model, waiter.run()).await {
         Ok(model) => model,
         Err(error) => return NodeResult::failed(NodeFailure::escaped(error.message)),
     };

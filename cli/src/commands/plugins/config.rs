@@ -140,8 +140,8 @@ async fn form(client: &Client, arguments: &Config) -> Result<Vec<Json>, Error> {
         tidemill_common::registry::plugins::compare(&version(one), &version(other))
     });
     let find = |key: &str| {
-        let all = newest.and_then(|entry| entry[key].as_array()).into_iter().flatten();
-        all.into_iter().find(|provider| provider["name"] == name)
+        let mut all = newest.and_then(|entry| entry[key].as_array()).into_iter().flatten();
+        all.find(|provider| provider["name"] == name)
     };
     let (of_tools, of_models) = (find("providers").or_else(|| find("datasources")), find("models"));
     let (found, form) = match &arguments.model {
@@ -173,8 +173,8 @@ fn is_shown(field: &Json, values: &JsonMap, form: &[Json], model_type: Option<&s
             || form.iter().find(|field| field["name"] == *name).map(|field| field["default"].clone());
         name.as_str().and_then(|name| values.get(name).cloned()).or_else(default)
     };
-    let conditions = field["show_on"].as_array().into_iter().flatten();
-    conditions.into_iter().all(|on| value(&on["variable"]).is_some_and(|value| value == on["value"]))
+    let mut conditions = field["show_on"].as_array().into_iter().flatten();
+    conditions.all(|on| value(&on["variable"]).is_some_and(|value| value == on["value"]))
 }
 
 /// Asks for each field at the terminal.

@@ -94,7 +94,7 @@ impl<'a> Rounds<'a> {
         means: Means<'a>,
         (format, on_thought): (ReasoningFormat, ThoughtSink<'a>),
     ) -> Result<Self, Unready> {
-        let model = means.providers.resolve_for(&given.model, means.journal.run()).await;
+        let model = means.providers.resolve_for(&given.model, Some(*means.run)).await;
         let model = model.map_err(|error| Unready { message: error.message, lacks: error.lacks })?;
         let mut tools = Vec::with_capacity(given.tools.len());
         for one in &given.tools {

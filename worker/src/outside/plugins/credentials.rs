@@ -62,10 +62,14 @@ impl PluginHost {
             Some(named) => find_of_model(&listed.credentials, of, model_of(named), app),
             None => find_credentials(&listed.credentials, of, app),
         };
+        let is_described = named.is_some_and(|named| {
+            let mut all = provider.models.iter();
+            all.any(|model| model.kind == named.kind && model.name == named.model)
+        });
         // Those of one model have another form. Without any, the form is that of what can be stored.
         let is_of_one = match entry {
             Some(entry) => entry.id.contains(':'),
-            None => !provider.is_predefined,
+            None => !provider.is_predefined || (provider.is_customizable && !is_described),
         };
         let is_of_one = is_of_one && named.is_some();
         let form = if is_of_one { &provider.model_credentials } else { &provider.credentials };

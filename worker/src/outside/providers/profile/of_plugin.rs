@@ -168,7 +168,7 @@ mod tests {
         }
         let named = json!({"tongyi": {"base_url": "http://h/v1"}});
         assert_eq!(meant(named, "langgenius/tongyi/tongyi"), Some(true));
-        let serving = json!({"default": {"base_url": "http://h/v1", "serves": ["tongyi"]}});
+        let serving = json!({"default": {"base_url": "http://h/v1", "serves": [{"provider": "tongyi"}]}});
         assert_eq!(meant(serving, "langgenius/tongyi/tongyi"), Some(true));
         assert_eq!(meant(json!({}), "langgenius/tongyi/tongyi"), None);
     }
