@@ -14,10 +14,7 @@ use crate::package::{
 impl Package {
     /// The record of this package, which has this many bytes as an archive.
     pub fn record(&self, bytes: u64) -> InstalledPlugin {
-        let others = [
-            ("triggers", &self.providers.triggers),
-            ("endpoints", &self.providers.endpoints),
-        ];
+        let others = [("triggers", &self.providers.triggers), ("endpoints", &self.providers.endpoints)];
         let others = others.iter().filter(|(_, providers)| !providers.is_empty());
         let signature = match self.signature {
             Signature::Right => "checked",

@@ -91,7 +91,8 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
 
 /// A time for the scheduler: `30m`, `12h` and `7d` are counted back from now, in seconds; the scheduler reads the rest.
 fn moment(text: &str, now: f64) -> String {
-    super::key_verbs::seconds(text).map_or_else(|_| text.to_owned(), |seconds| (now - seconds as f64).to_string())
+    super::key_verbs::seconds(text)
+        .map_or_else(|_| text.to_owned(), |seconds| (now - seconds as f64).to_string())
 }
 
 fn render(runs: &[Json], now: f64) -> String {

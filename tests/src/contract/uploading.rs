@@ -45,9 +45,8 @@ pub(super) async fn uploads_are_refused_above_the_quota_of_their_app_or_user(s: 
 
 pub(super) async fn a_removed_upload_counts_no_longer_and_takes_nothing_from_others(s: Subject) -> Outcome {
     let store = s.store();
-    let give_back = async |user: &str, day: &str, bytes| {
-        store.removals().give_back_upload("app", user, day, bytes).await
-    };
+    let give_back =
+        async |user: &str, day: &str, bytes| store.removals().give_back_upload("app", user, day, bytes).await;
     for (user, bytes) in [("u", 50), ("v", 50)] {
         same(user, store.charge_upload(&charge(user, "2025-01-01", bytes)).await?, UploadCharged::Taken)?;
     }

@@ -43,7 +43,8 @@ pub const AZURE_URL: &str = "needs a base_url, the endpoint of the resource: htt
 /// The error for a table with two keys.
 pub const TWO_KEYS: &str = "has both api_key and api_key_env: keep one of them";
 /// The reason why a table of a plugin serves nothing itself.
-pub const OF_PLUGIN: &str = "an installed plugin makes its calls (plugin), and no installed plugin has this provider";
+pub const OF_PLUGIN: &str =
+    "an installed plugin makes its calls (plugin), and no installed plugin has this provider";
 /// The advice when a key is missing.
 pub const NO_KEY: &str = "set api_key_env, or base_url for a server of your own";
 

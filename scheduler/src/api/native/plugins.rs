@@ -294,8 +294,7 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
     }
     if !package.has_parts_that_run() {
         let reasons = package.parts_that_do_not_run().join(" ");
-        let message =
-            format!("{id} has no part that can run here: {reasons}");
+        let message = format!("{id} has no part that can run here: {reasons}");
         return Err(ApiError::invalid_param(message.trim_end().to_owned()));
     }
     let manifest = &package.manifest;

@@ -65,7 +65,8 @@ impl PluginHost {
         if question == Some(Asked::Validate) {
             let given = |name: &str| call.arguments.get(name).and_then(Json::as_str);
             let wanted = name.provider_id.rsplit('/').next().unwrap_or_default();
-            let model = given(questions::MODEL).map(|model| (model, given(questions::MODEL_TYPE).unwrap_or("llm")));
+            let model =
+                given(questions::MODEL).map(|model| (model, given(questions::MODEL_TYPE).unwrap_or("llm")));
             if self.validate_models(&installed, wanted, (app, &owner.user), model).await? {
                 sink(Message::Text(questions::ACCEPTED.into()));
                 return Ok(());

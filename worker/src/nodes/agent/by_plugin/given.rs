@@ -71,7 +71,7 @@ async fn model(value: Json, history: &[Message], means: Means<'_>) -> Result<Jso
     let config = parameters::selected_model(&value)?;
     let found = means
         .providers
-        .resolve(&config)
+        .resolve_for(&config, Some(*means.run))
         .await
         .map_err(|error| Ungiven::Unready(Unready { message: error.message, lacks: error.lacks }))?;
     let features = found.facts().features.unwrap_or_default();

@@ -30,7 +30,9 @@ impl Answering<'_> {
     /// Asks a model. The text comes in pieces if the plugin wants that, and the last part has tool calls and usage.
     pub(super) async fn chat(&self, request: &Json, parts: &Parts) -> Result<(), String> {
         let config = config(request)?;
-        let model = self.worker()?.outside.providers.resolve(&config).await.map_err(|error| error.message)?;
+        let providers = &self.worker()?.outside.providers;
+        let model =
+            providers.resolve_for(&config, Some(*self.asker.run)).await.map_err(|error| error.message)?;
         let facts = model.facts();
         let tools = tools(request)?;
         let mut messages = self.messages(request).await?;

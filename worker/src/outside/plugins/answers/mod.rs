@@ -234,6 +234,10 @@ impl Waiter for InPlace<'_> {
         tokio::time::sleep(wait).await;
     }
 
+    fn run(&self) -> Option<RunId> {
+        Some(*self.asker.run)
+    }
+
     async fn check_file(&self, reference: &str) -> Result<(), FilesError> {
         match self.asker.journal {
             Some(journal) => journal.check_file(reference).await,

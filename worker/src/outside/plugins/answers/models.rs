@@ -89,7 +89,7 @@ impl Answering<'_> {
 
     async fn model(&self, request: &Json) -> Result<(String, Model), String> {
         let config = config(request)?;
-        let model = self.worker()?.outside.providers.resolve(&config).await;
+        let model = self.worker()?.outside.providers.resolve_for(&config, Some(*self.asker.run)).await;
         Ok((config.provider, model.map_err(|error| error.message)?))
     }
 
