@@ -11,7 +11,7 @@ use tidemill_base::hidden::HiddenUrl;
 pub struct PluginsConfig {
     /// False: this worker prepares and runs no plugins; those that are installed run on others.
     pub enabled: bool,
-    /// Which comes first where Tidemill and an installed plugin can both do something.
+    /// Which comes first where Tidemill and an installed plugin know the same provider of models or the same agent strategy.
     pub prefer: Prefer,
     /// The folder of unpacked packages and Python environments. Several processes of a host may share it. Empty:
     /// `tidemill/plugins` in `XDG_CACHE_HOME` or `~/.cache`, for root `/var/cache/tidemill/plugins`.
@@ -59,26 +59,13 @@ pub struct PluginsConfig {
     pub storage_bytes_max: u64,
     /// How many plugins may call one another: a tool of one that calls a tool of another counts 1.
     pub nesting_max: u32,
-    /// What runs a model or an agent strategy that both Tidemill and an installed plugin know.
-    pub prefer: Prefer,
-}
-
-/// The order of Tidemill's own clients and strategies, and those of plugins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Prefer {
-    /// Tidemill's own.
-    #[default]
-    Own,
-    /// The plugin, if it is installed.
-    Plugin,
 }
 
 /// What comes first where both can do something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Prefer {
-    /// Tidemill's own: a provider of the settings or of Redis.
+    /// Tidemill's own: a provider of the settings or of Redis, a strategy that is a part of Tidemill.
     #[default]
     Own,
     /// An installed plugin.
@@ -112,7 +99,6 @@ impl Default for PluginsConfig {
             scratch_bytes_max: 1 << 30,
             storage_bytes_max: 16 << 20,
             nesting_max: 5,
-            prefer: Prefer::default(),
         }
     }
 }
