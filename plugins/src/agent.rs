@@ -46,6 +46,6 @@ impl AgentCall<'_> {
             origin: self.origin.clone(),
         };
         let session = self.plugins.open(self.installed, invocation).await?;
-        Ok(Results::of(session, self.plugins))
+        Ok(Results::new(session, self.plugins))
     }
 }

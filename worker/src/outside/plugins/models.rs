@@ -76,7 +76,7 @@ impl PluginHost {
         let found =
             with_models(&listed.plugins, &named).map(|(plugin, models)| (plugin.clone(), &models.name));
         let Some((plugin, name)) = found else { return Ok(None) };
-        let Some(installed) = self.prepared(plugin, false).await? else { return Ok(None) };
+        let Some(installed) = self.prepared(&plugin, false).await? else { return Ok(None) };
         let providers = &installed.package.providers.models;
         let Some(at) = providers.iter().position(|provider| provider.name == *name) else { return Ok(None) };
         let owner = match run {
