@@ -87,7 +87,7 @@ impl Removals for MemoryStore {
     async fn some_called(&self, caller: RunId, _: &str) -> Result<(Vec<RunId>, Option<String>), StoreError> {
         let mut space = self.inner.lock();
         let known = space.shard(caller.shard()).runs.get(&caller);
-        Ok((known.into_iter().flat_map(|run| run.calls.iter().map(|(called, _)| *called)).collect(), None))
+        Ok((known.into_iter().flat_map(|run| run.calls.keys().copied()).collect(), None))
     }
 
     async fn conversations_of_app(
