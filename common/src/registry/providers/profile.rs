@@ -158,6 +158,7 @@ impl ProfileConfig {
             own.base_url.clone_from(&self.base_url);
             (own.api_key, own.api_key_env) = (None, None);
             own.headers.clear();
+            own.plugin = false;
         }
         if self.api_key.is_some() || self.api_key_env.is_some() {
             (own.api_key, own.api_key_env) = (self.api_key.clone(), self.api_key_env.clone());
