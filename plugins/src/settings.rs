@@ -43,6 +43,10 @@ pub struct ProcessLimits {
     pub output_bytes_max: u64,
     /// Largest blob that is put together from pieces, and most bytes of all blobs of a session.
     pub blob_bytes_max: usize,
+    /// Most bytes of the answers to the questions of a session.
+    pub answers_bytes_max: u64,
+    /// Largest file that a session uploads.
+    pub upload_bytes_max: usize,
     /// Most questions of a session at once. More end the session.
     pub questions_max: usize,
     /// Most lines of a process that are logged in a minute.
@@ -144,6 +148,8 @@ impl Default for ProcessLimits {
             line_bytes_max: 8 << 20,
             output_bytes_max: 128 << 20,
             blob_bytes_max: 64 << 20,
+            answers_bytes_max: 128 << 20,
+            upload_bytes_max: 64 << 20,
             questions_max: 8,
             log_lines_max: 200,
             start_timeout: Duration::from_secs(60),

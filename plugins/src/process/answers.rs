@@ -2,10 +2,13 @@
 //! within what the manifest of the plugin asks to be allowed.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value as Json, json};
 
+use super::event;
+use super::shared::Shared;
 use crate::package::Permissions;
 
 /// A question of a plugin.
@@ -16,14 +19,62 @@ pub struct Question {
     pub request: Json,
 }
 
-/// Answers questions. The host checks the permission before.
+/// Answers questions. The process checks the permission before.
 #[async_trait::async_trait]
 pub trait Answers: Send + Sync {
-    /// The parts of the answer.
+    /// Sends the parts of the answer.
     ///
     /// # Errors
     /// The reason, which the plugin sees.
-    async fn answer(&self, question: Question) -> Result<Vec<Json>, String>;
+    async fn answer(&self, question: Question, parts: Parts) -> Result<(), String>;
+}
+
+/// Takes the parts of one answer. Sending waits until the plugin reads.
+pub struct Parts {
+    shared: Arc<Shared>,
+    session: String,
+    id: String,
+    /// The bytes that the answers of the session may still have.
+    left: Arc<AtomicU64>,
+}
+
+impl Parts {
+    pub(super) fn new(shared: Arc<Shared>, session: String, id: String, left: Arc<AtomicU64>) -> Self {
+        Self { shared, session, id, left }
+    }
+
+    /// Sends a part, an object.
+    ///
+    /// # Errors
+    /// The answers of the session are too large, or the plugin takes no more.
+    pub async fn send(&self, part: Json) -> Result<(), String> {
+        let line = event::part(&self.session, &self.id, part);
+        let size = line.len() as u64;
+        let taken =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(size));
+        if taken.is_err() {
+            let most = self.shared.limits.answers_bytes_max;
+            return Err(format!("the answers to the plugin have more than {most} bytes (answers_bytes_max)"));
+        }
+        if self.put(line).await { Ok(()) } else { Err("the plugin takes no more answers".into()) }
+    }
+
+    /// Sends the end of the answer.
+    pub(super) async fn end(self, outcome: Result<(), String>) {
+        let line = match outcome {
+            Ok(()) => event::end(&self.session, &self.id),
+            Err(reason) => event::refusal(&self.session, &self.id, &reason),
+        };
+        self.put(line).await;
+    }
+
+    async fn put(&self, line: Vec<u8>) -> bool {
+        // A sender is held only while a line is sent, because the input of a process that stops is closed with the last one.
+        match self.shared.input() {
+            Some(input) => input.send(line).await.is_ok(),
+            None => false,
+        }
+    }
 }
 
 /// Answers nothing: each question is refused by its name.
@@ -32,7 +83,7 @@ pub struct NoAnswers;
 
 #[async_trait::async_trait]
 impl Answers for NoAnswers {
-    async fn answer(&self, question: Question) -> Result<Vec<Json>, String> {
+    async fn answer(&self, question: Question, _: Parts) -> Result<(), String> {
         Err(format!("Tidemill does not answer plugins that ask for {:?} here", question.kind))
     }
 }
@@ -124,11 +175,11 @@ impl MemoryStorage {
 
 #[async_trait::async_trait]
 impl Answers for MemoryStorage {
-    async fn answer(&self, question: Question) -> Result<Vec<Json>, String> {
+    async fn answer(&self, question: Question, parts: Parts) -> Result<(), String> {
         if question.kind == "storage" {
-            return self.perform(&question.request).map(|answer| vec![answer]);
+            return parts.send(self.perform(&question.request)?).await;
         }
-        NoAnswers.answer(question).await
+        NoAnswers.answer(question, parts).await
     }
 }
 

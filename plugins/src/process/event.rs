@@ -81,21 +81,26 @@ pub(super) fn request(session: &str, data: &Json) -> Vec<u8> {
     line(&json!({"session_id": session, "event": "request", "data": data}))
 }
 
-/// The lines that answer a question: its parts and the end, or the refusal.
-pub(super) fn answer(session: &str, id: &str, parts: Result<Vec<Json>, String>) -> Vec<Vec<u8>> {
-    let one = |event: &str, message: &str, data: Json| {
-        line(&json!({
-            "session_id": session, "event": "backwards_response",
-            "data": {"backwards_request_id": id, "event": event, "message": message, "data": data},
-        }))
-    };
-    match parts {
-        Ok(parts) => {
-            let parts = parts.into_iter().map(|part| one("response", "", part));
-            parts.chain([one("end", "", Json::Null)]).collect()
-        }
-        Err(reason) => vec![one("error", &reason, Json::Null)],
-    }
+/// The line with a part of the answer to a question.
+pub(super) fn part(session: &str, id: &str, data: Json) -> Vec<u8> {
+    answer(session, id, ("response", ""), data)
+}
+
+/// The line that ends an answer.
+pub(super) fn end(session: &str, id: &str) -> Vec<u8> {
+    answer(session, id, ("end", ""), Json::Null)
+}
+
+/// The line that refuses a question, or breaks its answer off.
+pub(super) fn refusal(session: &str, id: &str, reason: &str) -> Vec<u8> {
+    answer(session, id, ("error", reason), Json::Null)
+}
+
+fn answer(session: &str, id: &str, (event, message): (&str, &str), data: Json) -> Vec<u8> {
+    line(&json!({
+        "session_id": session, "event": "backwards_response",
+        "data": {"backwards_request_id": id, "event": event, "message": message, "data": data},
+    }))
 }
 
 fn line(value: &Json) -> Vec<u8> {

@@ -2,7 +2,8 @@
 //! kernel refuses connections to other ports. The proxy asks for a word that only the plugin has, so other users of
 //! the machine cannot use it.
 //!
-//! Files for a plugin are served here as well, under a name that exists nowhere else: the SDK loads files from addresses.
+//! Files for a plugin are served here as well, under a name that exists nowhere else: the SDK loads files from addresses. Files
+//! from it come here, too ([`super::intake`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,26 +22,42 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use super::intake::{self, Intake, UPLOADS};
 use super::shared::lock;
 use crate::settings::ProcessLimits;
 
 /// The pause after a connection that could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// The name of the server of files.
-const FILES: &str = "http://files.tidemill.invalid/";
+pub(super) const FILES: &str = "http://files.tidemill.invalid/";
 /// Most bytes of the head of a first request.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 /// Longest time for it.
 const HEAD_MAX: Duration = Duration::from_secs(10);
 
-/// Files that the plugin may load during a session, by name.
-#[derive(Debug, Clone, Default)]
-pub struct Offered(Arc<BTreeMap<String, Arc<Vec<u8>>>>);
+/// Files that the plugin may load during a session, by name, and the place where it may upload some.
+#[derive(Clone, Default)]
+pub struct Offered {
+    files: Arc<BTreeMap<String, Arc<Vec<u8>>>>,
+    intake: Option<(String, Arc<dyn Intake>)>,
+}
 
 impl Offered {
     /// Offers these files. A name must have only letters, digits, `.`, `-` and `_`, and no other session may use it.
     pub fn new(files: BTreeMap<String, Vec<u8>>) -> Self {
-        Self(Arc::new(files.into_iter().map(|(name, bytes)| (name, Arc::new(bytes))).collect()))
+        let files = files.into_iter().map(|(name, bytes)| (name, Arc::new(bytes))).collect();
+        Self { files: Arc::new(files), intake: None }
+    }
+
+    /// Lets the plugin upload files. The name is as for files, and a secret of this session.
+    #[must_use]
+    pub fn taking(self, name: String, intake: Arc<dyn Intake>) -> Self {
+        Self { intake: Some((name, intake)), ..self }
+    }
+
+    /// The address for uploads with this name.
+    pub fn upload_address(name: &str) -> String {
+        format!("{FILES}{UPLOADS}{name}")
     }
 
     /// The address of a file, for the plugin.
@@ -49,23 +66,35 @@ impl Offered {
     }
 }
 
-/// The files that the sessions of a process offer now.
-#[derive(Debug, Clone, Default)]
-pub(super) struct OnOffer(Arc<Mutex<BTreeMap<String, Arc<Vec<u8>>>>>);
+/// What the sessions of a process offer now.
+#[derive(Clone, Default)]
+pub(super) struct OnOffer(Arc<Mutex<Shelf>>);
+
+#[derive(Default)]
+struct Shelf {
+    files: BTreeMap<String, Arc<Vec<u8>>>,
+    intakes: BTreeMap<String, Arc<dyn Intake>>,
+}
 
 impl OnOffer {
-    /// Offers the files of a session until its guard is dropped.
-    pub(super) fn offer(&self, files: &Offered) -> Offering {
-        lock(&self.0).extend(files.0.iter().map(|(name, bytes)| (name.clone(), bytes.clone())));
-        Offering { all: self.clone(), own: files.clone() }
+    /// Offers what a session has until its guard is dropped.
+    pub(super) fn offer(&self, offered: &Offered) -> Offering {
+        let mut shelf = lock(&self.0);
+        shelf.files.extend(offered.files.iter().map(|(name, bytes)| (name.clone(), bytes.clone())));
+        shelf.intakes.extend(offered.intake.clone());
+        Offering { all: self.clone(), own: offered.clone() }
     }
 
     fn get(&self, name: &str) -> Option<Arc<Vec<u8>>> {
-        lock(&self.0).get(name).cloned()
+        lock(&self.0).files.get(name).cloned()
+    }
+
+    fn intake(&self, name: &str) -> Option<Arc<dyn Intake>> {
+        lock(&self.0).intakes.get(name).cloned()
     }
 }
 
-/// The files of a session. Dropping it ends their offer.
+/// The offer of a session. Dropping it ends it.
 pub(super) struct Offering {
     all: OnOffer,
     own: Offered,
@@ -74,8 +103,11 @@ pub(super) struct Offering {
 impl Drop for Offering {
     fn drop(&mut self) {
         let mut all = lock(&self.all.0);
-        for name in self.own.0.keys() {
-            all.remove(name);
+        for name in self.own.files.keys() {
+            all.files.remove(name);
+        }
+        if let Some((name, _)) = &self.own.intake {
+            all.intakes.remove(name);
         }
     }
 }
@@ -104,7 +136,7 @@ impl Gate {
         let word: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let expected = format!("basic {}", STANDARD.encode(format!("plugin:{word}")));
         let connections = Arc::new(Semaphore::new(limits.connections_max));
-        let bytes_max = limits.network_bytes_max;
+        let (bytes_max, upload_max) = (limits.network_bytes_max, limits.upload_bytes_max);
         let serving = tokio::spawn(async move {
             let mut open = tokio::task::JoinSet::new();
             loop {
@@ -118,7 +150,8 @@ impl Gate {
                 let (http, offered, expected) = (http.clone(), offered.clone(), expected.clone());
                 open.spawn(async move {
                     let _place = place;
-                    if let Err(error) = serve(stream, http, &offered, &expected, bytes_max).await {
+                    let most = (bytes_max, upload_max);
+                    if let Err(error) = serve(stream, http, &offered, &expected, most).await {
                         tracing::debug!(%error, "a connection of a plugin broke off");
                     }
                 });
@@ -138,7 +171,7 @@ async fn serve(
     http: Arc<Http>,
     offered: &OnOffer,
     expected: &str,
-    bytes_max: u64,
+    (bytes_max, upload_max): (u64, usize),
 ) -> io::Result<()> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let head = tokio::time::timeout(HEAD_MAX, head(&mut stream)).await.map_err(late)??;
@@ -157,9 +190,16 @@ async fn serve(
         return refuse(&mut stream, "407 Proxy Authentication Required").await;
     }
     let mut words = text.lines().next().unwrap_or_default().split(' ');
-    if let (Some("GET"), Some(name)) = (words.next(), words.next().and_then(|url| url.strip_prefix(FILES))) {
-        let file = offered.get(name);
-        return give(&mut stream, file.as_deref().map(Vec::as_slice)).await;
+    match (words.next(), words.next().and_then(|url| url.strip_prefix(FILES))) {
+        (Some("GET"), Some(name)) => {
+            let file = offered.get(name);
+            return give(&mut stream, file.as_deref().map(Vec::as_slice)).await;
+        }
+        (Some("POST"), Some(name)) => {
+            let intake = name.strip_prefix(UPLOADS).and_then(|name| offered.intake(name));
+            return intake::receive(&mut stream, head, intake.as_deref(), upload_max).await;
+        }
+        _ => {}
     }
     proxy::serve(http, Replayed { head, at: 0, stream }, Meter::new(bytes_max)).await;
     Ok(())
@@ -179,7 +219,7 @@ async fn head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-async fn refuse(stream: &mut TcpStream, status: &str) -> io::Result<()> {
+pub(super) async fn refuse(stream: &mut TcpStream, status: &str) -> io::Result<()> {
     let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     stream.write_all(answer.as_bytes()).await
 }

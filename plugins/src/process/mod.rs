@@ -8,6 +8,7 @@ mod answers;
 mod error;
 mod event;
 mod gate;
+mod intake;
 mod launch;
 pub mod pool;
 mod room;
@@ -30,9 +31,10 @@ use gate::{Offering, OnOffer};
 use scratch::Scratch;
 use shared::{Outcome, Shared, Stage};
 
-pub use answers::{Answers, MemoryStorage, NoAnswers, Question};
+pub use answers::{Answers, MemoryStorage, NoAnswers, Parts, Question};
 pub use error::ProcessError;
 pub use gate::Offered;
+pub use intake::{Intake, Upload};
 pub use pool::{Invocation, Origin};
 pub use scratch::remove_left_over;
 

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::ProcessError;
-use super::answers::{self, Answers, Question};
+use super::answers::{self, Answers, Parts, Question};
 use super::event::{self, Heard};
 use super::pool::{Invocation, Origin};
 use crate::package::Permissions;
@@ -64,6 +64,8 @@ pub(super) struct Active {
     answers: Arc<dyn Answers>,
     origin: Origin,
     questions: usize,
+    /// The bytes that the answers to its questions may still have.
+    answers_left: Arc<AtomicU64>,
     cancelled: Option<Instant>,
     failure: Option<ProcessError>,
 }
@@ -149,6 +151,7 @@ impl Shared {
             answers: invocation.answers.clone(),
             origin: invocation.origin.clone(),
             questions: 0,
+            answers_left: Arc::new(AtomicU64::new(self.limits.answers_bytes_max)),
             cancelled: None,
             failure: None,
         };
@@ -312,7 +315,7 @@ impl Shared {
     }
 
     fn ask(self: &Arc<Self>, session: String, id: String, question: Question) {
-        let answers = {
+        let (answers, left) = {
             let mut sessions = lock(&self.sessions);
             let Some(active) = sessions.get_mut(&session) else { return };
             let most = self.limits.questions_max;
@@ -321,23 +324,18 @@ impl Shared {
                 return;
             }
             active.questions += 1;
-            active.answers.clone()
+            (active.answers.clone(), active.answers_left.clone())
         };
         // A question that is refused is dropped here; only its refusal waits until the plugin reads.
         let question = answers::permitted(&self.permissions, &question.kind).map(|()| question);
         let shared = self.clone();
         tokio::spawn(async move {
-            let parts = match question {
-                Ok(question) => answers.answer(question).await,
+            let parts = || Parts::new(shared.clone(), session.clone(), id.clone(), left.clone());
+            let outcome = match question {
+                Ok(question) => answers.answer(question, parts()).await,
                 Err(reason) => Err(reason),
             };
-            if let Some(input) = shared.input() {
-                for line in event::answer(&session, &id, parts) {
-                    if input.send(line).await.is_err() {
-                        break;
-                    }
-                }
-            }
+            parts().end(outcome).await;
             if let Some(active) = lock(&shared.sessions).get_mut(&session) {
                 active.questions = active.questions.saturating_sub(1);
             }

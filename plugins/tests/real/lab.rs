@@ -10,7 +10,7 @@ use tidemill_plugins::install::{Installed, install};
 use tidemill_plugins::limits::PackageLimits;
 use tidemill_plugins::package::Package;
 use tidemill_plugins::process::pool::Plugins;
-use tidemill_plugins::process::{MemoryStorage, Offered, Origin};
+use tidemill_plugins::process::{Answers, MemoryStorage, Offered, Origin};
 use tidemill_plugins::settings::Settings;
 use tidemill_plugins::tool::message::Message;
 use tidemill_plugins::tool::{Call, Results, ToolError};
@@ -21,6 +21,7 @@ pub(crate) struct Lab {
     pub(crate) settings: Settings,
     pub(crate) many: Arc<Installed>,
     pub(crate) bold: Arc<Installed>,
+    pub(crate) asks: Arc<Installed>,
 }
 
 /// A host of plugins, and one plugin on it.
@@ -30,6 +31,7 @@ pub(crate) struct Bench {
     pub(crate) credentials: Json,
     pub(crate) owner: String,
     pub(crate) offered: Offered,
+    pub(crate) answers: Arc<dyn Answers>,
 }
 
 impl Lab {
@@ -49,8 +51,8 @@ impl Lab {
             let say = |text: String| println!("{text}");
             Arc::new(install(Arc::new(package), &settings, &say).await.expect("it can be installed"))
         };
-        let (many, bold) = (ready("many").await, ready("bold").await);
-        Self { many, bold, settings }
+        let (many, bold, asks) = (ready("many").await, ready("bold").await, ready("asks").await);
+        Self { many, bold, asks, settings }
     }
 
     /// A host with changed settings.
@@ -65,6 +67,7 @@ impl Lab {
             credentials: json!({}),
             owner: "app".into(),
             offered: Offered::default(),
+            answers: Arc::new(MemoryStorage::new(1024)),
         }
     }
 }
@@ -100,7 +103,7 @@ impl Bench {
             credentials: map(self.credentials.clone()),
             user: "tester".into(),
             owner: self.owner.clone(),
-            answers: Arc::new(MemoryStorage::new(1024)),
+            answers: self.answers.clone(),
             offered: self.offered.clone(),
             origin: Origin::default(),
         };

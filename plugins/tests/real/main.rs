@@ -5,6 +5,7 @@
 //! The tests have their own `main`, because the helper processes are this program again.
 #![allow(clippy::unwrap_used, reason = "these are tests, without the harness that clippy looks for")]
 
+mod asks;
 mod bold;
 mod lab;
 mod many;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         let lab = Lab::new(cache.into()).await;
         many::all(&lab).await;
         bold::all(&lab).await;
+        asks::all(&lab).await;
     });
     println!("all tests with the SDK passed");
     ExitCode::SUCCESS
