@@ -15,6 +15,7 @@ pub mod python;
 mod record;
 mod signature;
 mod spot;
+mod strategies;
 #[cfg(test)]
 mod tests;
 pub mod version;
@@ -33,6 +34,7 @@ pub use problem::{Problem, Severity};
 pub use providers::{Item, Provider, Providers, Tool, ToolProvider};
 pub use python::PythonNeeds;
 pub use signature::{PublicKey, Signature};
+pub use strategies::{HISTORY, Strategy, StrategyProvider};
 
 /// The reason why a package cannot be read at all.
 #[derive(Debug, thiserror::Error)]

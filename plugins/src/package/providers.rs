@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use super::manifest::Extensions;
 use super::parameter::{self, Parameter};
 use super::spot::{Reader, Spot};
+use super::strategies::{self, StrategyProvider};
 
 /// A provider of tools.
 #[derive(Debug, Clone)]
@@ -42,7 +43,7 @@ pub struct Provider {
     pub name: String,
     pub label: String,
     pub credentials: Vec<Parameter>,
-    /// Strategies, datasources, events, models or endpoints.
+    /// Datasources, events, models or endpoints.
     pub items: Vec<Item>,
     /// The kinds of models that it serves, as it writes them.
     pub model_kinds: Vec<String>,
@@ -62,7 +63,7 @@ pub struct Item {
 pub struct Providers {
     pub tools: Vec<ToolProvider>,
     pub models: Vec<Provider>,
-    pub agent_strategies: Vec<Provider>,
+    pub agent_strategies: Vec<StrategyProvider>,
     pub datasources: Vec<Provider>,
     pub triggers: Vec<Provider>,
     pub endpoints: Vec<Provider>,
@@ -76,9 +77,11 @@ pub(super) fn read(reader: &Reader<'_>, extensions: &Extensions) -> Providers {
     Providers {
         tools: extensions.tools.iter().filter_map(|file| tool_provider(reader, file)).collect(),
         models: each(&extensions.models, models),
-        agent_strategies: each(&extensions.agent_strategies, |reader, root| {
-            in_files(reader, root, "strategies")
-        }),
+        agent_strategies: extensions
+            .agent_strategies
+            .iter()
+            .filter_map(|file| strategies::provider(reader, file))
+            .collect(),
         datasources: each(&extensions.datasources, |reader, root| in_files(reader, root, "datasources")),
         triggers: each(&extensions.triggers, |reader, root| in_files(reader, root, "events")),
         endpoints: each(&extensions.endpoints, endpoints),

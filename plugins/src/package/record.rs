@@ -1,15 +1,15 @@
 //! A package as the record that all workers read.
 
+use tidemill_common::registry::plugin_strategies::StrategyGroup;
 use tidemill_common::registry::plugins::{CredentialField, InstalledPlugin, PluginProvider};
 
-use super::{Package, Parameter, Signature, ToolProvider};
+use super::{Package, Parameter, Signature, StrategyProvider, ToolProvider};
 
 impl Package {
     /// The record of this package, which has this many bytes as an archive.
     pub fn record(&self, bytes: u64) -> InstalledPlugin {
         let others = [
             ("models", &self.providers.models),
-            ("agent strategies", &self.providers.agent_strategies),
             ("datasources", &self.providers.datasources),
             ("triggers", &self.providers.triggers),
             ("endpoints", &self.providers.endpoints),
@@ -29,6 +29,7 @@ impl Package {
             signature: signature.into(),
             permissions: self.manifest.permissions.in_words(),
             providers: self.providers.tools.iter().map(provider).collect(),
+            strategies: self.providers.agent_strategies.iter().map(strategies).collect(),
             others: others.map(|(kind, _)| (*kind).to_owned()).collect(),
         }
     }
@@ -39,6 +40,13 @@ fn provider(provider: &ToolProvider) -> PluginProvider {
         name: provider.name.clone(),
         tools: provider.tools.iter().map(|tool| tool.name.clone()).collect(),
         credentials: provider.credentials.iter().map(field).collect(),
+    }
+}
+
+fn strategies(provider: &StrategyProvider) -> StrategyGroup {
+    StrategyGroup {
+        name: provider.name.clone(),
+        strategies: provider.strategies.iter().map(|strategy| strategy.name.clone()).collect(),
     }
 }
 

@@ -54,6 +54,11 @@ pub struct Results {
 }
 
 impl Results {
+    /// Of a session that was begun.
+    pub(crate) fn of(session: Session, plugins: &Plugins) -> Self {
+        Self { session, messages: Messages::new(plugins.limits().blob_bytes_max) }
+    }
+
     /// The next message; `None` at the end.
     ///
     /// # Errors
@@ -82,7 +87,7 @@ impl Call<'_> {
             "tool_parameters": parameters,
         });
         let session = self.open(request).await?;
-        Ok(Results { session, messages: Messages::new(self.plugins.limits().blob_bytes_max) })
+        Ok(Results::of(session, self.plugins))
     }
 
     /// Lets the plugin check the credentials.
