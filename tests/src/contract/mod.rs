@@ -25,6 +25,7 @@ mod knowledge;
 mod labelling;
 mod limiting;
 mod noticing;
+mod plugin_values;
 mod removing;
 mod runs;
 mod spending;
@@ -328,6 +329,10 @@ cases! {
         a_graph_is_removed_with_its_last_run,
         blobs_of_ended_runs_get_a_time_to_live,
         the_store_says_how_much_memory_it_uses,
+    },
+    plugin_values::{
+        values_of_a_plugin_are_kept_within_its_bytes,
+        values_of_a_plugin_go_together,
     },
     uploading::{
         uploads_are_refused_above_the_quota_of_their_app_or_user,

@@ -17,7 +17,8 @@ use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin, EntryPut,
     EntryStored, Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken,
-    Meta, Note, Paused, PutEntry, RunOwner, Stale, StaleJob, StoreError, TakeLimit, TakeOver,
+    Meta, Note, Paused, PluginValue, PluginValuePut, PutEntry, RunOwner, Stale, StaleJob, StoreError,
+    TakeLimit, TakeOver,
 };
 use tidemill_common::wire::fact::report::JobName;
 use tidemill_common::wire::suspect::Suspect;
@@ -563,6 +564,12 @@ impl Jobs for FakeJobs {
     }
     async fn package(&self, _: &str) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
+    }
+    async fn plugin_value(&self, _: &str, _: &str) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+    async fn put_plugin_value(&self, _: PluginValue<'_>) -> Result<PluginValuePut, StoreError> {
+        Ok(PluginValuePut::Stored)
     }
     async fn load_blob(&self, _: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
         if id.as_str() == NEVER {

@@ -12,7 +12,7 @@ use tidemill_wire::suspect::Suspect;
 
 use super::{
     App, Called, Catalog, Dead, EntryBegin, EntryPut, EntryStored, Fleet, GiveLimit, JournalKey,
-    KnowledgeBases, LimitTaken, Meta, Paused, PutEntry, StoreError, TakeLimit,
+    KnowledgeBases, LimitTaken, Meta, Paused, PluginValue, PluginValuePut, PutEntry, StoreError, TakeLimit,
 };
 use tidemill_base::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 
@@ -284,6 +284,10 @@ pub trait Jobs: Send + Sync {
     async fn load_catalog(&self) -> Result<Catalog, StoreError>;
     /// The package of an installed plugin, by the SHA-256 of its files.
     async fn package(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError>;
+    /// What a plugin (`author/name`) has stored under a key, in hexadecimal digits.
+    async fn plugin_value(&self, plugin: &str, key: &str) -> Result<Option<String>, StoreError>;
+    /// Stores or removes a value of a plugin.
+    async fn put_plugin_value(&self, put: PluginValue<'_>) -> Result<PluginValuePut, StoreError>;
     /// Writes a Call that the program of this worker runs; see [`Runs::put_entry`](super::Runs::put_entry).
     async fn put_call(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError>;
     /// The app with this id, else with this name; `None` when there is none or the name is ambiguous.

@@ -27,6 +27,7 @@ mod limit;
 pub mod memory;
 mod outage;
 mod paused;
+mod plugin_values;
 pub mod redis;
 mod removals;
 mod runs;
@@ -63,6 +64,7 @@ pub use labels::{LABELS_FIELD, Labels, label_id, labels_in};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
 pub use outage::Outage;
 pub use paused::Paused;
+pub use plugin_values::{PluginValue, PluginValuePut};
 pub use removals::{AppState, Removals, StateSet};
 pub use runs::{
     Answered, App, CommandKey, Created, ListRuns, NewRun, Page, PauseAnswer, Reserved, RunCommand, Runs, Sent,

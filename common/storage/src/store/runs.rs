@@ -417,6 +417,8 @@ pub trait Runs: AuditLog + Webhooks {
     async fn keep_package(&self, hash: &str) -> Result<bool, StoreError>;
     /// Removes the package of a plugin. A missing one is no error.
     async fn remove_package(&self, hash: &str) -> Result<(), StoreError>;
+    /// Removes all that a plugin (`author/name`) has stored.
+    async fn remove_plugin_values(&self, plugin: &str) -> Result<(), StoreError>;
     /// Dead letters of all shards, newest first.
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError>;
     /// One dead letter.

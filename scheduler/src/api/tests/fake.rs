@@ -318,6 +318,9 @@ impl Runs for FakeStore {
     async fn remove_package(&self, _: &str) -> Result<(), StoreError> {
         Ok(())
     }
+    async fn remove_plugin_values(&self, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
     async fn put_key_budget(&self, _: &str, _: Option<&str>) -> Result<(), StoreError> {
         Ok(())
     }

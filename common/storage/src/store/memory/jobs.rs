@@ -14,7 +14,7 @@ use super::{Inner, MemoryStore, announce, calls, journal, wait_for_items};
 use crate::store::{
     Accepted, App, AppRecords, Called, Catalog, Completion, Delivered, EntryBegin, EntryPut, EntryStored,
     Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused,
-    PutEntry, RunOwner, Stale, StoreError, TakeLimit, TakeOver,
+    PluginValue, PluginValuePut, PutEntry, RunOwner, Stale, StoreError, TakeLimit, TakeOver,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -317,6 +317,14 @@ impl Jobs for MemoryStore {
 
     async fn package(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.inner.lock().packages.get(hash).cloned())
+    }
+
+    async fn plugin_value(&self, plugin: &str, key: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.inner.lock().plugin_values.get(plugin).and_then(|values| values.get(key).cloned()))
+    }
+
+    async fn put_plugin_value(&self, put: PluginValue<'_>) -> Result<PluginValuePut, StoreError> {
+        Ok(self.inner.lock().put_plugin_value(put))
     }
 
     async fn put_call(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {

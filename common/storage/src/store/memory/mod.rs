@@ -24,6 +24,7 @@ mod journal;
 mod knowledge;
 mod limit;
 mod pauses;
+mod plugin_values;
 mod queue;
 mod removals;
 mod runs;
@@ -108,6 +109,8 @@ struct Namespace {
     catalog: catalog::MemoryCatalog,
     /// Packages of plugins by the SHA-256 of their files.
     packages: BTreeMap<String, Vec<u8>>,
+    /// What plugins have stored, by plugin and key.
+    plugin_values: BTreeMap<String, BTreeMap<String, String>>,
     knowledge: knowledge::Knowledge,
     annotations: BTreeMap<String, annotations::OfApp>,
     /// Bytes of uploads by day, of apps and of their users.

@@ -568,6 +568,11 @@ impl Runs for MemoryStore {
         Ok(())
     }
 
+    async fn remove_plugin_values(&self, plugin: &str) -> Result<(), StoreError> {
+        self.inner.lock().plugin_values.remove(plugin);
+        Ok(())
+    }
+
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
         Ok(dead::list(&self.inner.lock(), query))
     }

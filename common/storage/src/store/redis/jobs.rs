@@ -19,7 +19,7 @@ use crate::store::redis::connection::wire_connection::{Replies, Request, error_o
 use crate::store::{
     Accepted, App, AppRecords, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryPut,
     EntryStored, Fleet, GiveLimit, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta,
-    Paused, PutEntry, RunOwner, Runs, Stale, StoreError, TakeLimit, TakeOver,
+    Paused, PluginValue, PluginValuePut, PutEntry, RunOwner, Runs, Stale, StoreError, TakeLimit, TakeOver,
 };
 use tidemill_base::clock::{Clock, SystemClock};
 use tidemill_base::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
@@ -315,6 +315,14 @@ impl Jobs for RedisStore {
 
     async fn package(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.read_package(hash).await
+    }
+
+    async fn plugin_value(&self, plugin: &str, key: &str) -> Result<Option<String>, StoreError> {
+        self.value_of_plugin(plugin, key).await
+    }
+
+    async fn put_plugin_value(&self, put: PluginValue<'_>) -> Result<PluginValuePut, StoreError> {
+        self.put_value_of_plugin(put).await
     }
 
     async fn put_call(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {

@@ -15,7 +15,7 @@ use tidemill_engine::state::run::RunStatus;
 pub const GROUP: &str = "workers";
 
 /// The beginnings of keys of the namespace that have a hash tag of their own.
-const OWN_TAGS: [&str; 5] = ["limit:", "limits:", "uploads:", "knowledge:", "annotations:"];
+const OWN_TAGS: [&str; 6] = ["limit:", "limits:", "uploads:", "knowledge:", "annotations:", "plugin-values:"];
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.
@@ -269,6 +269,10 @@ impl Keys {
     /// string: the package of a plugin, a zip archive, by the SHA-256 of its files
     pub fn plugin_package(&self, hash: &str) -> String {
         self.global(&format!("plugin-package:{hash}"))
+    }
+    /// hash: what a plugin (`author/name`) has stored: `k:<key>`, the value in hexadecimal digits; `bytes`, of all of them
+    pub fn plugin_values(&self, plugin: &str) -> String {
+        self.own(&format!("plugin-values:{{{plugin}}}"))
     }
     /// Rate limits of models. `level`, hash: what is left of its limits, and the end of its pause. `calls`,
     /// zset: calls in flight by the end of their lease. `queue`, zset: waiting calls by due time. `refused`,

@@ -34,6 +34,7 @@ mod limit;
 mod listing;
 mod messages;
 mod pauses;
+mod plugin_values;
 mod removals;
 mod runs;
 mod runs_of_app;

@@ -551,6 +551,10 @@ impl Runs for RedisStore {
         self.delete_package(hash).await
     }
 
+    async fn remove_plugin_values(&self, plugin: &str) -> Result<(), StoreError> {
+        self.remove_values_of_plugin(plugin).await
+    }
+
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
         self.list_dead(query).await
     }

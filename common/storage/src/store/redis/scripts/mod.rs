@@ -35,6 +35,7 @@ scripts! {
     put_annotation drop_annotation hit_annotation
     charge_upload settle_early_files note_audit settle_notice
     store_blob index_runs set_app_state move_removal tidy_label close_app drop_app
+    put_plugin_value
 }
 
 #[cfg(test)]
