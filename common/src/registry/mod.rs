@@ -10,6 +10,7 @@ pub mod calls;
 mod draft;
 mod entry;
 pub mod http;
+pub mod plugin_strategies;
 pub mod plugins;
 mod providers;
 pub(crate) mod reading;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::entry;
+use super::plugin_strategies::StrategyGroup;
 use super::secrets::SecretError;
 use tidemill_base::value::JsonMap;
 use tidemill_storage::store::{Catalog, CatalogEntry, CatalogKind};
@@ -40,7 +41,9 @@ pub struct InstalledPlugin {
     /// What it may do, in words.
     pub permissions: Vec<String>,
     pub providers: Vec<PluginProvider>,
-    /// What it offers besides tools, which no worker runs.
+    /// Its agent strategies.
+    pub strategies: Vec<StrategyGroup>,
+    /// What it offers besides, which no worker runs.
     pub others: Vec<String>,
 }
 
@@ -73,6 +76,11 @@ impl InstalledPlugin {
     /// The id: `author/name:version`.
     pub fn id(&self) -> String {
         format!("{}/{}:{}", self.author, self.name, self.version)
+    }
+
+    /// The name of its storage, which all its versions share: `author/name`.
+    pub fn storage(&self) -> String {
+        format!("{}/{}", self.author, self.name)
     }
 
     /// The stored fields.

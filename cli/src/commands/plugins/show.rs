@@ -1,7 +1,9 @@
 //! `tidemill plugins show`.
 
 use serde_json::{Value as Json, json};
-use tidemill_plugins::package::{Package, Parameter, Provider, Severity, Signature, Tool, ToolProvider};
+use tidemill_plugins::package::{
+    Package, Parameter, Provider, Severity, Signature, Strategy, StrategyProvider, Tool, ToolProvider,
+};
 
 use super::Show;
 use crate::console::Console;
@@ -118,6 +120,13 @@ fn offers(package: &Package, console: &mut Console) -> Result<(), Error> {
             ))?;
         }
     }
+    for provider in &providers.agent_strategies {
+        console.line(format_args!("agent strategies of {}", one_line(&provider.name)))?;
+        for strategy in &provider.strategies {
+            let (name, parameters) = (one_line(&strategy.name), parameters(&strategy.parameters));
+            console.line(format_args!("  {name}({})", one_line(&parameters)))?;
+        }
+    }
     for (kind, providers) in others(package) {
         for provider in providers {
             let names: Vec<&str> = provider.items.iter().map(|item| item.name.as_str()).take(8).collect();
@@ -130,11 +139,10 @@ fn offers(package: &Package, console: &mut Console) -> Result<(), Error> {
     Ok(())
 }
 
-fn others(package: &Package) -> [(&'static str, &[Provider]); 5] {
+fn others(package: &Package) -> [(&'static str, &[Provider]); 4] {
     let providers = &package.providers;
     [
         ("models", &providers.models),
-        ("agent strategies", &providers.agent_strategies),
         ("datasources", &providers.datasources),
         ("triggers", &providers.triggers),
         ("endpoints", &providers.endpoints),
@@ -161,18 +169,21 @@ fn verdict(package: &Package) -> String {
     }
     let others: Vec<&str> =
         others(package).iter().filter(|(_, list)| !list.is_empty()).map(|(kind, _)| *kind).collect();
-    match (package.providers.tools.is_empty(), others.is_empty()) {
-        (false, true) => {
-            "Its tools can be tried with `tidemill plugins try`; `tidemill plugins add` installs it for all workers.".into()
-        }
-        (false, false) => format!(
-            "Its tools can be tried with `tidemill plugins try`, its {} do not run. `tidemill plugins add` installs it for all workers.",
-            others.join(" and ")
-        ),
-        (true, _) => {
-            format!("It was only read: Tidemill does not run {} of plugins yet.", others.join(" and "))
-        }
+    let (tools, agents) =
+        (!package.providers.tools.is_empty(), !package.providers.agent_strategies.is_empty());
+    let others = others.join(" and ");
+    if !tools && !agents {
+        return format!("It was only read: Tidemill does not run {others} of plugins yet.");
     }
+    let mut sentences = Vec::new();
+    if tools {
+        sentences.push("Its tools can be tried with `tidemill plugins try`.".to_owned());
+    }
+    if !others.is_empty() {
+        sentences.push(format!("Its {others} do not run."));
+    }
+    sentences.push("`tidemill plugins add` installs it for all workers.".into());
+    sentences.join(" ")
 }
 
 fn as_json(package: &Package) -> Json {
@@ -207,6 +218,7 @@ fn as_json(package: &Package) -> Json {
         "files": package.files.count(), "bytes": package.files.bytes(), "sha256": package.hash,
         "signature": package.signature.in_words(),
         "tools": package.providers.tools.iter().map(tools_as_json).collect::<Vec<_>>(),
+        "agent_strategies": package.providers.agent_strategies.iter().map(strategies_as_json).collect::<Vec<_>>(),
         "others": others,
         "problems": problems.collect::<Vec<_>>(),
     })
@@ -223,6 +235,20 @@ fn tools_as_json(provider: &ToolProvider) -> Json {
         "provider": provider.name, "file": provider.file, "oauth": provider.has_oauth,
         "credentials": provider.credentials.iter().map(parameter_as_json).collect::<Vec<_>>(),
         "tools": provider.tools.iter().map(tool).collect::<Vec<_>>(),
+    })
+}
+
+fn strategies_as_json(provider: &StrategyProvider) -> Json {
+    let strategy = |strategy: &Strategy| {
+        json!({
+            "name": strategy.name, "label": strategy.label, "description": strategy.description, "file": strategy.file,
+            "features": strategy.features,
+            "parameters": strategy.parameters.iter().map(parameter_as_json).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "provider": provider.name, "file": provider.file,
+        "strategies": provider.strategies.iter().map(strategy).collect::<Vec<_>>(),
     })
 }
 

@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 2b49842c168b6d6432524c42f852925a411defe10a6ab5536595861a1ff4a604
-Rest: 4e5912ccd72ea1b4dfcd0f6218162077a1f8f8003eff5080047be470ce5bd62f
+Document: a1d5c48bad724c2b982fd02f27e06827802cf3fef0180f36c62bbd23dc47f38d
+Rest: d5ea7b1f8757d4104e2b877b62a0fe746d7a9c3e86543416dff013a13f1dbb01
 """
 
 from __future__ import annotations
@@ -1176,8 +1176,10 @@ class Plugin(TypedDict):
     """What it asks to be allowed, in words."""
     providers: list[dict[str, Any]]
     """Its providers of tools: `name`, `tools`, and `credentials`, the fields of their form."""
+    strategies: NotRequired[list[dict[str, Any]]]
+    """Its providers of agent strategies: `name` and `strategies`."""
     others: list[str]
-    """What it offers besides tools, which does not run here."""
+    """What it offers besides, which does not run here."""
     created_at: float
     """Unix seconds."""
     updated_at: float

@@ -153,6 +153,7 @@ pub async fn remove(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Re
     }
     if let Some(plugin) = plugin {
         remove_unused(&state, &plugin).await?;
+        remove_values(&state, &plugin).await?;
     }
     tracing::info!(plugin = id, "plugin removed for all workers");
     Ok(StatusCode::NO_CONTENT)
@@ -203,6 +204,16 @@ async fn remove_unused(state: &ApiState, plugin: &InstalledPlugin) -> Result<(),
         Some(packages) => packages.remove(&plugin.sha256).await.map_err(unstored),
         None => Ok(state.store.remove_package(&plugin.sha256).await?),
     }
+}
+
+/// Removes what a plugin has stored, with its last version.
+async fn remove_values(state: &ApiState, plugin: &InstalledPlugin) -> Result<(), ApiError> {
+    let catalog = state.store.catalog().await?;
+    let is_it = |known: InstalledPlugin| known.author == plugin.author && known.name == plugin.name;
+    if catalog.plugins.iter().filter_map(InstalledPlugin::of).any(is_it) {
+        return Ok(());
+    }
+    Ok(state.store.remove_plugin_values(&plugin.storage()).await?)
 }
 
 /// The answer to a package that may be installed already.
@@ -274,9 +285,9 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
         let message = format!("{id} cannot run: {problem}; `tidemill plugins show` lists all problems");
         return Err(ApiError::invalid_param(message));
     }
-    if package.providers.tools.is_empty() {
+    if package.providers.tools.is_empty() && package.providers.agent_strategies.is_empty() {
         return Err(ApiError::invalid_param(format!(
-            "{id} has no tools; models, agent strategies, datasources, triggers and endpoints of plugins do not run here"
+            "{id} has no tools and no agent strategies; models, datasources, triggers and endpoints of plugins do not run here"
         )));
     }
     let manifest = &package.manifest;
