@@ -189,6 +189,7 @@ async fn begin(
     let mut core = Core::new(config, jobs, consumer.into(), key, outside).hosting(hosts);
     core.setup.shows_key = is_in_fleet;
     let core = Arc::new(core);
+    core.outside.plugins.connect(&core);
     let config = Arc::new(config.clone());
     survey::survey(&core, &config).await;
     heartbeat::beat(&core, &*core.jobs).await?;

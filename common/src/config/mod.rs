@@ -31,7 +31,7 @@ pub use cors::{ANY_ORIGIN, CorsConfig};
 pub use environment::variable;
 pub use features::{ExtensionConfig, FeaturesConfig, NamedModel, model_of};
 pub use load::{Sources, names, nearest};
-pub use plugins::PluginsConfig;
+pub use plugins::{PluginsConfig, Prefer};
 pub use run::{CompatConfig, ConversationWrites, NestedAnswers, RunConfig, Undefined};
 pub use scheduler::SchedulerConfig;
 pub use tidemill_base::hidden::masked_url;

@@ -50,6 +50,23 @@ pub struct PluginsConfig {
     pub memory_bytes_max: u64,
     /// Most bytes in the folder that the processes of a plugin may write.
     pub scratch_bytes_max: u64,
+    /// Most bytes that a plugin stores in Redis, if its manifest asks for more.
+    pub storage_bytes_max: u64,
+    /// How many plugins may call one another: a tool of one that calls a tool of another counts 1.
+    pub nesting_max: u32,
+    /// What runs a model or an agent strategy that both Tidemill and an installed plugin know.
+    pub prefer: Prefer,
+}
+
+/// The order of Tidemill's own clients and strategies, and those of plugins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Prefer {
+    /// Tidemill's own.
+    #[default]
+    Own,
+    /// The plugin, if it is installed.
+    Plugin,
 }
 
 impl Default for PluginsConfig {
@@ -75,6 +92,9 @@ impl Default for PluginsConfig {
             idle_seconds: 300,
             memory_bytes_max: 2 << 30,
             scratch_bytes_max: 1 << 30,
+            storage_bytes_max: 16 << 20,
+            nesting_max: 5,
+            prefer: Prefer::default(),
         }
     }
 }
@@ -104,6 +124,8 @@ impl Config {
             ("idle_seconds", plugins.idle_seconds, 1, SECONDS_MAX),
             ("memory_bytes_max", plugins.memory_bytes_max, 64 << 20, BYTES_MAX),
             ("scratch_bytes_max", plugins.scratch_bytes_max, 1, BYTES_MAX),
+            ("storage_bytes_max", plugins.storage_bytes_max, 1, BYTES_MAX),
+            ("nesting_max", u64::from(plugins.nesting_max), 1, 100),
         ] {
             if !(least..=most).contains(&value) {
                 let key = format!("plugins.{key}");

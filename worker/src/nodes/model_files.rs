@@ -31,17 +31,17 @@ pub struct FileStore<'a> {
 
 /// A reply's text with links to its files.
 #[derive(Debug)]
-pub(super) struct LinkedText {
-    pub(super) text: String,
+pub(crate) struct LinkedText {
+    pub(crate) text: String,
     /// File objects, in order.
-    pub(super) files: Vec<Json>,
+    pub(crate) files: Vec<Json>,
     /// Bytes of the text that were already streamed.
     streamed_bytes: usize,
 }
 
 impl LinkedText {
     /// The text that was not streamed yet: everything from the first file on.
-    pub(super) fn rest(&self) -> &str {
+    pub(crate) fn rest(&self) -> &str {
         &self.text[self.streamed_bytes..]
     }
 }
@@ -50,7 +50,7 @@ impl LinkedText {
 ///
 /// # Errors
 /// A file that cannot be fetched or stored.
-pub(super) async fn store_files(
+pub(crate) async fn store_files(
     reply: &mut ModelReply,
     file_store: FileStore<'_>,
 ) -> Result<LinkedText, NodeFailure> {

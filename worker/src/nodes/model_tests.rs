@@ -47,7 +47,7 @@ async fn run(server: &MockServer, data: Json) -> (NodeResult, String) {
             llm::run(data, node, &values, means).await
         }
         NodeData::ParameterExtractor(data) => {
-            parameter_extractor::run(data, node, &values, &providers, &journal, false).await
+            parameter_extractor::run(data, node, &values, &providers, &journal, &|_| {}, false).await
         }
         NodeData::QuestionClassifier(data) => {
             question_classifier::run(data, node, &values, &providers, &journal, &|_| {}).await

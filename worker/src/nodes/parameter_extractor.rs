@@ -13,10 +13,10 @@ use tidemill_common::nodes::llm::{prompt::Prompt, record, usage};
 use tidemill_common::nodes::parameter_extractor::result::extract;
 use tidemill_common::nodes::parameter_extractor::{ParameterExtractorData, prompt};
 use tidemill_common::value::{JsonMap, Segment, Variables};
+use tidemill_common::warning::Warning;
 
 use super::llm::{bill, in_vain, lost, masked, note_asking, usage_segment};
-use crate::attempt::journal::Journal;
-use crate::outside::providers::{Model, ModelReply, Providers, Question};
+use crate::outside::providers::{Model, ModelReply, Providers, Question, Waiter};
 
 /// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify). With
 /// `requires_all` an absent optional parameter is reported, as on Dify.
@@ -25,7 +25,8 @@ pub async fn run(
     node: &Node,
     variables: &(dyn Variables + Send + Sync),
     providers: &Providers,
-    journal: &Journal,
+    waiter: &dyn Waiter,
+    warn: &(dyn Fn(Warning) + Send + Sync),
     requires_all: bool,
 ) -> NodeResult {
     let model = match providers.resolve(&data.model).await {
@@ -36,12 +37,12 @@ pub async fn run(
         Ok(assembled) => assembled,
         Err(failure) => return NodeResult::failed(failure),
     };
-    note_asking(node, &data.model, &prompt, &|warning| journal.warn(warning));
+    note_asking(node, &data.model, &prompt, warn);
     let process_data = process_data(data, &prompt, tool.as_ref());
     let result = NodeResult { inputs, process_data, ..NodeResult::default() };
     let tools = tool.into_iter().collect();
     let question = Question { tools, stream: false, ..Question::from(&prompt) };
-    match model.for_job(journal, "llm").ask(question, &mut |_| {}).await {
+    match model.for_job(waiter, "llm").ask(question, &mut |_| {}).await {
         Ok(reply) => {
             let said = node
                 .gives_context

@@ -100,6 +100,15 @@ impl ChargeSource {
     pub fn of_tool(run: Option<RunId>) -> Self {
         run.map_or(Self::Tool, Self::Run)
     }
+
+    fn charge(self, key: String, usage: Usage) -> Charge {
+        let (model, run) = match self {
+            Self::Model(provider, model) => ((provider, model), None),
+            Self::Run(run) => (Default::default(), Some(run)),
+            Self::Tool => Default::default(),
+        };
+        Charge { key, usage, model, run }
+    }
 }
 
 /// The journal of one job. A node receives it with its attempt.
@@ -286,15 +295,16 @@ impl Journal {
                 data.insert(POSSIBLE_DUPLICATE.into(), true.into());
             }
         }
-        let charge = charge.map(|(usage, by)| {
-            let (model, run) = match by {
-                ChargeSource::Model(provider, model) => ((provider, model), None),
-                ChargeSource::Run(run) => (Default::default(), Some(run)),
-                ChargeSource::Tool => Default::default(),
-            };
-            Box::new(Charge { key: format!("{step}/{number}"), usage, model, run })
-        });
+        let charge = charge.map(|(usage, by)| Box::new(by.charge(format!("{step}/{number}"), usage)));
         self.report(events, charge)
+    }
+
+    /// Reports the cost of a call without an entry, at once. `key` is unique among all calls of the node's execution, also
+    /// among those of a worker that had the job before.
+    pub(crate) fn charge(&self, key: &str, usage: Usage, by: ChargeSource) {
+        let report = self.report(Vec::new(), Some(Box::new(by.charge(key.to_owned(), usage))));
+        let reports = self.handle.core.reporter.of(self.of.shard);
+        reports.report(self.of.run, report.kind(), report.to_json(&self.handle.name));
     }
 
     /// As [`Self::record`]; a large result is stored as a blob.

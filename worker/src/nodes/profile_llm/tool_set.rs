@@ -220,6 +220,7 @@ impl<'a> ToolSet<'a> {
             sends_key: self.node.settings.idempotency_key,
             step: Some((journal, step, the_try.number)),
             known: tool.tool.known().unwrap_or(KnownParameters::NOTHING),
+            nested: 0,
         };
         let invoked = tool.tool.invoke(call, &mut sink).await;
         let spent = collected.spent.take().filter(|(usage, _)| usage.is_any());

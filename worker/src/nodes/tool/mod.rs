@@ -243,6 +243,7 @@ async fn call_once(
         sends_key: node.settings.idempotency_key,
         step: means.journal.map(|journal| (journal, CALL, the_try.number)),
         known: declared,
+        nested: 0,
     };
     let (mut collected, mut streamed, mut failure) = (Collected::default(), Vec::new(), None);
     let mut sink = |message: Message| {
@@ -262,6 +263,7 @@ async fn call_once(
     };
     let invoked = tool.invoke(call, &mut sink).await;
     spent.clone_from(&collected.spent);
+    let charged = collected.charged.take();
     if let Some(failure) = failure {
         return Err(Broken::Node(failure));
     }
@@ -274,9 +276,17 @@ async fn call_once(
     for name in collected.variable_names() {
         (means.on_piece)(name, "");
     }
-    let usage = spent.as_ref().map(|(usage, _)| usage.clone());
+    let usage = both(spent.as_ref().map(|(usage, _)| usage.clone()), charged);
     let plugin = tool.plugin.clone();
     Ok(Recorded { outputs: collected.outputs(files), streamed, usage, plugin })
+}
+
+/// The cost of a call with that of the calls within it.
+fn both(spent: Option<Usage>, charged: Option<Usage>) -> Option<Usage> {
+    match (spent, charged) {
+        (Some(spent), Some(charged)) => Some(usage::sum(&spent, &charged)),
+        (spent, charged) => spent.or(charged),
+    }
 }
 
 #[cfg(test)]

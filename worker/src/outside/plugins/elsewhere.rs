@@ -5,21 +5,68 @@ use std::sync::Arc;
 
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
+use tidemill_common::files::Files;
+use tidemill_common::ids::RunId;
+use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::tool::Declaration;
 use tidemill_common::store::Jobs;
+use tidemill_common::value::JsonMap;
 use tidemill_common::wire::worker::PluginAbility;
+use tidemill_plugins::package::Strategy;
 use tokio::sync::watch;
 
-use super::FoundTool;
+use super::{FoundTool, StrategyMessage, StrategyName};
+use crate::attempt::journal::Journal;
+use crate::jobs::shared::Core;
 use crate::outside::http::Http;
 use crate::outside::tools::{MessageSink, ToolCall, ToolError, ToolName, ToolRuntime};
 
 /// See the module.
-pub(crate) struct PluginHost(watch::Sender<u64>);
+pub(crate) struct PluginHost {
+    changes: watch::Sender<u64>,
+    pub(crate) is_preferred: bool,
+}
+
+/// The run and the node that an invocation works for.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub(crate) run: &'a RunId,
+    pub(crate) http: &'a Http,
+    pub(crate) files: &'a dyn Files,
+    pub(crate) journal: Option<&'a Journal>,
+    pub(crate) nested: u32,
+}
+
+/// There is none.
+pub(crate) struct FoundStrategy {
+    pub(crate) strategy: Strategy,
+}
+
+impl FoundStrategy {
+    pub(crate) fn plugin(&self) -> String {
+        String::new()
+    }
+}
 
 impl PluginHost {
     pub(crate) fn new(_: &Config, _: Arc<dyn Jobs>, _: Arc<Http>, _: Option<SealingKey>, _: &str) -> Self {
-        Self(watch::Sender::new(0))
+        Self { changes: watch::Sender::new(0), is_preferred: false }
+    }
+
+    pub(crate) fn connect(&self, _: &Arc<Core>) {}
+
+    pub(crate) async fn strategy(&self, _: StrategyName<'_>) -> Result<Option<FoundStrategy>, ToolError> {
+        Ok(None)
+    }
+
+    pub(crate) async fn invoke_strategy(
+        &self,
+        _: &FoundStrategy,
+        _: JsonMap,
+        _: Asker<'_>,
+        _: &mut (dyn FnMut(StrategyMessage) + Send),
+    ) -> Result<Option<Usage>, ToolError> {
+        Err(ToolError::unavailable("plugins run only on Linux"))
     }
 
     pub(crate) fn abilities(&self) -> Vec<PluginAbility> {
@@ -35,7 +82,7 @@ impl PluginHost {
     }
 
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
-        self.0.subscribe()
+        self.changes.subscribe()
     }
 
     pub(crate) async fn stop(&self) {}

@@ -8,7 +8,8 @@ use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap};
 use tidemill_plugins::process::Offered;
 use uuid::Uuid;
 
-use crate::outside::tools::{Stage, ToolCall, ToolError};
+use super::answers::Asker;
+use crate::outside::tools::{Stage, ToolError};
 
 /// Returns the arguments with addresses, and the files at them.
 ///
@@ -16,13 +17,13 @@ use crate::outside::tools::{Stage, ToolCall, ToolError};
 /// A file cannot be read, or they are too large.
 pub(super) async fn offered(
     mut arguments: JsonMap,
-    call: &ToolCall<'_>,
+    asker: Asker<'_>,
 ) -> Result<(JsonMap, Offered), ToolError> {
     let mut found = Vec::new();
     for value in arguments.values_mut() {
         collect(value, &mut found);
     }
-    let (mut files, mut left) = (BTreeMap::new(), call.http.bounds.upload_bytes_max);
+    let (mut files, mut left) = (BTreeMap::new(), asker.http.bounds.upload_bytes_max);
     for file in found {
         let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
         let remote = text("remote_url").filter(|_| text("transfer_method") == Some("remote_url"));
@@ -38,8 +39,8 @@ pub(super) async fn offered(
         let Some(reference) = text("reference").or_else(|| text("related_id")) else {
             return Err(failed("it has neither a URL nor a reference".into()));
         };
-        let most = call.http.bounds.file_bytes_max.min(left);
-        let bytes = call.files.read(reference, most).await;
+        let most = asker.http.bounds.file_bytes_max.min(left);
+        let bytes = asker.files.read(reference, most).await;
         let bytes = bytes.map_err(|error| {
             failed(format!("{error} (http.file_bytes_max for one file, http.upload_bytes_max for all)"))
         })?;

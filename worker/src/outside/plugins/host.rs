@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidemill_common::config::Config;
+use tidemill_common::config::{Config, Prefer};
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::{Packages, open_packages};
 use tidemill_common::registry::plugins::{self, InstalledPlugin};
@@ -17,6 +17,8 @@ use tidemill_sandbox::helper::Host;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::answers::ThisWorker;
+use crate::jobs::shared::Core;
 use crate::outside::catalog::CatalogCopy;
 use crate::outside::http::Http;
 
@@ -41,6 +43,13 @@ pub(crate) struct PluginHost {
     /// The name of this worker among all.
     pub(super) me: String,
     pub(super) queues: Vec<String>,
+    /// Most bytes that a plugin stores.
+    pub(super) storage_max: u64,
+    /// How many plugins may call one another.
+    pub(super) nesting_max: u32,
+    /// Plugins come before what this program has itself.
+    pub(crate) is_preferred: bool,
+    worker: ThisWorker,
 }
 
 /// What the catalog has of plugins.
@@ -106,7 +115,22 @@ impl PluginHost {
             wanted: Notify::new(),
             me: me.into(),
             queues: config.worker.queues.clone(),
+            storage_max: config.plugins.storage_bytes_max,
+            nesting_max: config.plugins.nesting_max,
+            is_preferred: config.plugins.prefer == Prefer::Plugin,
+            worker: ThisWorker::new(),
         }
+    }
+
+    /// Lets plugins ask back: their questions are answered with what this worker has.
+    pub(crate) fn connect(&self, worker: &Arc<Core>) {
+        // A second call would name the same worker.
+        let _ = self.worker.set(Arc::downgrade(worker));
+    }
+
+    /// This worker; `None` while it starts or ends.
+    pub(super) fn worker(&self) -> Option<Arc<Core>> {
+        self.worker.get()?.upgrade()
     }
 
     /// The state of each installed plugin here, for the record of this worker.

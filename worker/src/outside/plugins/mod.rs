@@ -1,9 +1,11 @@
 //! Dify plugins on this worker. [`host`] knows which are installed for all workers and which of them are ready here;
-//! [`keeper`] prepares them in the background; [`ready`] waits for the one that a tool needs; [`run`] finds and calls their tools, with [`credentials`]; [`files`] hands
-//! files of a run to a plugin.
+//! [`keeper`] prepares them in the background; [`ready`] waits for the one that a tool needs; [`run`] finds and calls their tools, with [`credentials`],
+//! and [`strategy`] their agent strategies; [`files`] hands files of a run to a plugin, and [`answers`] answers what it asks back.
 //!
 //! Plugins run only on Linux, because only there they are confined. Elsewhere this worker has none ([`elsewhere`]).
 
+#[cfg(target_os = "linux")]
+mod answers;
 #[cfg(target_os = "linux")]
 mod credentials;
 #[cfg(not(target_os = "linux"))]
@@ -18,13 +20,20 @@ mod keeper;
 mod ready;
 #[cfg(target_os = "linux")]
 mod run;
+#[cfg(target_os = "linux")]
+mod strategy;
 
-use tidemill_common::nodes::tool::Declaration;
+use serde_json::Value as Json;
+use tidemill_common::nodes::tool::{Declaration, Message};
 
+#[cfg(target_os = "linux")]
+pub(crate) use answers::Asker;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use elsewhere::PluginHost;
+pub(crate) use elsewhere::{Asker, FoundStrategy, PluginHost};
 #[cfg(target_os = "linux")]
 pub(crate) use host::PluginHost;
+#[cfg(target_os = "linux")]
+pub(crate) use strategy::FoundStrategy;
 
 /// A tool of a plugin that is ready on this worker.
 #[derive(Debug)]
@@ -32,4 +41,24 @@ pub(crate) struct FoundTool {
     /// The plugin: `author/name:version`.
     pub(crate) plugin: String,
     pub(crate) declaration: Declaration,
+}
+
+/// An agent strategy's name in a workflow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StrategyName<'a> {
+    pub(crate) provider_id: &'a str,
+    /// The plugin that the workflow names: `author/name:version`, with or without version and hash.
+    pub(crate) plugin: Option<&'a str>,
+    pub(crate) strategy: &'a str,
+}
+
+/// A message of an agent strategy.
+#[derive(Debug)]
+pub(crate) enum StrategyMessage {
+    /// A message as tools have them.
+    Tool(Message),
+    /// A line of the agent's log.
+    Log(Json),
+    /// Passages with their sources.
+    Resources(Json),
 }

@@ -54,6 +54,15 @@ impl PluginHost {
             Err(_) if has_service => return Ok(None),
             Err(error) => return Err(error),
         };
+        self.prepared(&plugin, has_service).await
+    }
+
+    /// As [`Self::ready`], for a plugin that was chosen.
+    pub(super) async fn prepared(
+        &self,
+        plugin: &InstalledPlugin,
+        has_service: bool,
+    ) -> Result<Option<Arc<Installed>>, ToolError> {
         let id = plugin.id();
         let need = || Need::Plugin { id: id.clone(), sha256: plugin.sha256.clone() };
         let lacking = |reason: String| Err(ToolError::unavailable(reason).lacking(need()));
@@ -61,14 +70,14 @@ impl PluginHost {
         let mut able_since = None;
         loop {
             let mut changes = self.changes.subscribe();
-            let (reason, is_over) = match self.here(&plugin) {
+            let (reason, is_over) = match self.here(plugin) {
                 Here::Ready(installed) => return Ok(Some(installed)),
                 Here::Never(_) if has_service => return Ok(None),
                 Here::Never(reason) => (reason, true),
                 Here::NotYet(reason) => (reason, false),
             };
             // The list of workers with which the job is handed back may be as old as that.
-            let is_able = match self.others(&plugin).await {
+            let is_able = match self.others(plugin).await {
                 Some(Others::Nobody) if is_over => return lacking(reason),
                 Some(Others::Ready) => true,
                 Some(Others::Preparing) => is_over,
@@ -86,7 +95,7 @@ impl PluginHost {
                 ));
             }
             let _ = tokio::time::timeout(LOOK_AGAIN.min(left), changes.changed()).await;
-            let is_installed = |listed: &Listed| listed.plugins.contains(&plugin);
+            let is_installed = |listed: &Listed| listed.plugins.contains(plugin);
             if self.listed(false).await.is_some_and(|listed| !is_installed(&listed)) {
                 return Err(ToolError::unavailable(format!("the plugin {id} has been removed")));
             }

@@ -1,21 +1,23 @@
 //! Finds and calls tools of plugins.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
+use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, ParameterType};
 use tidemill_common::registry::plugins::VALIDATE;
 use tidemill_common::store::RunOwner;
+use tidemill_common::value::JsonMap;
 use tidemill_plugins::install::Installed;
 use tidemill_plugins::package::{self, Kind, ToolProvider};
 use tidemill_plugins::process::pool::Plugins;
-use tidemill_plugins::process::{NoAnswers, Origin, ProcessError};
+use tidemill_plugins::process::{Origin, ProcessError};
 use tidemill_plugins::tool::message::Message as Said;
 use tidemill_plugins::tool::{self, Call};
 use tokio::time::Instant;
 
 use super::FoundTool;
+use super::answers::{Answering, Asker};
 use super::credentials::Chosen;
 use super::files;
 use super::host::PluginHost;
@@ -58,7 +60,7 @@ impl PluginHost {
             )));
         };
         let processes = self.processes.as_ref().map_err(|reason| ToolError::unavailable(*reason))?;
-        let owner = self.owner(&call).await?;
+        let owner = self.owner(call.run).await?;
         let mut app = owner.app.as_deref();
         if name.tool == VALIDATE && app.is_none() {
             app = call.arguments.get(APP).and_then(Json::as_str);
@@ -74,11 +76,9 @@ impl PluginHost {
             let has = |name: &str| tool.parameters.iter().any(|parameter| parameter.name == name);
             arguments.retain(|name, _| tool.has_runtime_parameters || has(name));
         }
-        let (arguments, offered) = files::offered(arguments, &call).await?;
-        let origin = Origin {
-            run: call.run.to_string(),
-            node: call.step.map(|(journal, ..)| journal.node().to_string()).unwrap_or_default(),
-        };
+        let asker = asker(&call);
+        let (answering, questions) = Answering::new(self, &installed, asker);
+        let (arguments, offered) = files::offered(arguments, asker).await?;
         let invocation = Call {
             plugins: processes,
             installed: &installed,
@@ -86,37 +86,26 @@ impl PluginHost {
             credentials,
             user: owner.user.clone(),
             owner: format!("{} {mark}", app.unwrap_or_default()),
-            answers: Arc::new(NoAnswers),
-            offered,
-            origin,
+            answers: answering.answers(),
+            offered: answering.offering(offered),
+            origin: origin(asker),
         };
-        let failed = |error| failure(processes, error);
-        // For all tries to begin together.
-        let until = Instant::now() + processes.limits().session_timeout;
-        if name.tool == VALIDATE {
-            while let Some(wait) =
-                pause(invocation.validate_credentials().await, until).map_err(failed)?.err()
-            {
-                tokio::time::sleep(wait).await;
+        let work = async {
+            if name.tool == VALIDATE {
+                return validate(&invocation, processes, &mut *sink).await;
             }
-            sink(Message::Text("the plugin accepts the credentials".into()));
-            return Ok(());
-        }
-        let (_, tool) = tool_of(&installed, name)?;
-        let mut results = loop {
-            match pause(invocation.invoke(tool, arguments.clone()).await, until).map_err(failed)? {
-                Ok(results) => break results,
-                Err(wait) => tokio::time::sleep(wait).await,
+            let (_, tool) = tool_of(&installed, name)?;
+            invoke(&invocation, processes, (tool, arguments), &mut *sink).await?;
+            if let Some(usage) = answering.spent() {
+                sink(Message::Charged(Box::new(usage)));
             }
+            Ok(())
         };
-        while let Some(said) = results.next().await.map_err(failed)? {
-            sink(message(said).map_err(|reason| ToolError::new(Stage::Message, reason))?);
-        }
-        Ok(())
+        answering.during(questions, work).await
     }
 
-    async fn owner(&self, call: &ToolCall<'_>) -> Result<RunOwner, ToolError> {
-        let owner = self.jobs.owner_of_run(*call.run).await;
+    pub(super) async fn owner(&self, run: &RunId) -> Result<RunOwner, ToolError> {
+        let owner = self.jobs.owner_of_run(*run).await;
         let owner = owner.map_err(|error| {
             let message = format!("the app of the run cannot be looked up: {error}");
             ToolError::new(Stage::Invoke, message).passing()
@@ -144,6 +133,55 @@ impl ToolRuntime for PluginHost {
     ) -> Result<(), ToolError> {
         self.call(tool, call, sink).await
     }
+}
+
+/// The run that a call works for.
+fn asker<'a>(call: &ToolCall<'a>) -> Asker<'a> {
+    let ToolCall { run, http, files, nested, .. } = *call;
+    Asker { run, http, files, journal: call.step.map(|(journal, ..)| journal), nested }
+}
+
+/// The names of the run and the node for log lines.
+pub(super) fn origin(asker: Asker<'_>) -> Origin {
+    let node = asker.journal.map(|journal| journal.node().to_string());
+    Origin { run: asker.run.to_string(), node: node.unwrap_or_default() }
+}
+
+/// Lets the plugin check credentials.
+async fn validate(
+    invocation: &Call<'_>,
+    processes: &Plugins,
+    sink: MessageSink<'_>,
+) -> Result<(), ToolError> {
+    let failed = |error| failure(processes, error);
+    let until = Instant::now() + processes.limits().session_timeout;
+    while let Some(wait) = pause(invocation.validate_credentials().await, until).map_err(failed)?.err() {
+        tokio::time::sleep(wait).await;
+    }
+    sink(Message::Text("the plugin accepts the credentials".into()));
+    Ok(())
+}
+
+/// Invokes a tool, and hands its messages on.
+async fn invoke(
+    invocation: &Call<'_>,
+    processes: &Plugins,
+    (tool, arguments): (&package::Tool, JsonMap),
+    sink: MessageSink<'_>,
+) -> Result<(), ToolError> {
+    let failed = |error| failure(processes, error);
+    // For all tries to begin together.
+    let until = Instant::now() + processes.limits().session_timeout;
+    let mut results = loop {
+        match pause(invocation.invoke(tool, arguments.clone()).await, until).map_err(failed)? {
+            Ok(results) => break results,
+            Err(wait) => tokio::time::sleep(wait).await,
+        }
+    };
+    while let Some(said) = results.next().await.map_err(failed)? {
+        sink(message(said).map_err(|reason| ToolError::new(Stage::Message, reason))?);
+    }
+    Ok(())
 }
 
 /// The provider in a package.
@@ -206,7 +244,7 @@ fn parameter(parameter: &package::Parameter) -> Parameter {
 }
 
 /// A message of a plugin as the message of a tool.
-fn message(said: Said) -> Result<Message, String> {
+pub(super) fn message(said: Said) -> Result<Message, String> {
     let text = |meta: &Json, key: &str| meta.get(key).and_then(Json::as_str).map(str::to_owned);
     Ok(match said {
         Said::Text(text) => Message::Text(text),
@@ -229,7 +267,7 @@ fn message(said: Said) -> Result<Message, String> {
 
 /// The pause after which an invocation is to be begun again, as the inner error: another one has ended its process, and it is
 /// not started again yet. Nothing of this one has run. A start that fails is an error, and so is a pause beyond `until`.
-fn pause<T>(
+pub(super) fn pause<T>(
     begun: Result<T, tool::ToolError>,
     until: Instant,
 ) -> Result<Result<T, Duration>, tool::ToolError> {
@@ -245,7 +283,7 @@ fn pause<T>(
 }
 
 /// The failure of an invocation, as a node reports it.
-fn failure(processes: &Plugins, error: tool::ToolError) -> ToolError {
+pub(super) fn failure(processes: &Plugins, error: tool::ToolError) -> ToolError {
     let error = match error {
         tool::ToolError::Process(error) => error,
         tool::ToolError::Parameter(error) => return ToolError::new(Stage::Invoke, error.to_string()),

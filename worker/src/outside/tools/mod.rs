@@ -70,6 +70,8 @@ pub struct ToolCall<'a> {
     pub step: Option<(&'a Journal, &'a str, u32)>,
     /// The tool's known parameters.
     pub known: KnownParameters<'a>,
+    /// How many plugins have called one another until this call.
+    pub nested: u32,
 }
 
 /// Receives messages as they arrive.
@@ -270,6 +272,11 @@ impl Tools {
     /// No source has the provider, or its source does not answer.
     pub async fn list(&self, provider: &ToolName<'_>) -> Result<Vec<Declaration>, ToolError> {
         self.runtime(provider)?.list(provider.provider_id).await
+    }
+
+    /// The installed plugins.
+    pub(crate) fn plugins(&self) -> Option<&PluginHost> {
+        self.plugins.as_deref()
     }
 
     /// Finds an MCP server that an agent names: one of the settings with this name (keys and private addresses belong

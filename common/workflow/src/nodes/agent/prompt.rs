@@ -101,6 +101,9 @@ pub fn words(message: &ToolMessage) -> Option<String> {
         ToolMessage::Variable { name, value, .. } => {
             Some(format!("tool response: {}.", json!({name.as_str(): value})))
         }
-        ToolMessage::BlobChunk { .. } | ToolMessage::Spent { .. } | ToolMessage::Ignored => None,
+        ToolMessage::BlobChunk { .. }
+        | ToolMessage::Spent { .. }
+        | ToolMessage::Charged(_)
+        | ToolMessage::Ignored => None,
     }
 }

@@ -66,6 +66,8 @@ pub enum Message {
         run: Option<RunId>,
         usage: Box<Usage>,
     },
+    /// The cost of calls that the tool has made through this worker, which are charged already. It gives no output.
+    Charged(Box<Usage>),
     /// Logs and passages, which give no output.
     Ignored,
 }

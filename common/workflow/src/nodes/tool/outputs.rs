@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 use super::{ErrorType, Message};
 use crate::nodes::Usage;
 use crate::nodes::condition::compare::class_name;
+use crate::nodes::llm::usage;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::ids::RunId;
 use tidemill_base::value::mime::extension_of;
@@ -56,6 +57,8 @@ pub struct Collected {
     pieces: Vec<InPieces>,
     /// The cost of the call, and the sub-workflow run that caused it.
     pub spent: Option<(Usage, Option<RunId>)>,
+    /// The cost of calls within the call that are charged already.
+    pub charged: Option<Usage>,
 }
 
 /// A file that arrives in pieces.
@@ -106,6 +109,13 @@ impl Collected {
             }
             Message::Spent { run, usage } => {
                 self.spent = Some((*usage, run));
+                Ok(None)
+            }
+            Message::Charged(usage) => {
+                self.charged = Some(match self.charged.take() {
+                    Some(before) => usage::sum(&before, &usage),
+                    None => *usage,
+                });
                 Ok(None)
             }
             Message::Ignored => Ok(None),

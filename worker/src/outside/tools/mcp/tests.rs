@@ -154,6 +154,7 @@ async fn call(server: &McpServer, name: &str, arguments: Json) -> Result<Vec<Mes
         files: &files,
         idempotency_key: "k",
         sends_key: false,
+        nested: 0,
         step: None,
         known: KnownParameters::NOTHING,
     };

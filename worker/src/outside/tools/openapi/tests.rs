@@ -155,6 +155,7 @@ async fn invoke(
         files: &outside.files,
         idempotency_key: "k1",
         sends_key: true,
+        nested: 0,
         step: None,
         known: KnownParameters::NOTHING,
     };

@@ -1,0 +1,145 @@
+//! Tools that a plugin calls: those of other plugins, of this program, of OpenAPI documents and MCP servers, and of the service
+//! at `tools.endpoint`.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::tool::{KnownParameters, Message, ProviderKind};
+use tidemill_plugins::process::Parts;
+use tokio::sync::mpsc;
+
+use super::{Answering, text};
+use crate::attempt::journal::ChargeSource;
+use crate::outside::tools::{ToolCall, ToolName};
+
+impl Answering<'_> {
+    /// Calls a tool and sends its messages as they come.
+    pub(super) async fn tool(&self, mut request: Json, parts: &Parts) -> Result<(), String> {
+        let most = self.host.nesting_max;
+        if self.asker.nested >= most {
+            return Err(format!("plugins may call one another {most} deep at most (plugins.nesting_max)"));
+        }
+        let arguments = request.get_mut("tool_parameters").map(Json::take).unwrap_or_default();
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
+        let kind = text(&request, "tool_type")?;
+        let kind = ProviderKind::from_name(kind).ok_or_else(|| format!("{kind:?} is no type of tool"))?;
+        if kind == ProviderKind::Workflow {
+            return Err("a plugin cannot call a workflow here; call it with a node of the workflow".into());
+        }
+        let (provider, tool) = (text(&request, "provider")?, text(&request, "tool")?);
+        let name = ToolName { kind, provider_id: provider, provider_name: provider, tool, plugin: None };
+        let found = self.worker()?.outside.tools.find(name).await.map_err(|error| error.message)?;
+        let arguments = found.cast(arguments)?;
+        let call = Self::call_name();
+        let called = ToolCall {
+            arguments: &arguments,
+            run: self.asker.run,
+            http: self.asker.http,
+            files: self.asker.files,
+            idempotency_key: &call,
+            sends_key: false,
+            step: self.asker.journal.map(|journal| (journal, call.as_str(), 1)),
+            known: found.known().unwrap_or(KnownParameters::NOTHING),
+            nested: self.asker.nested + 1,
+        };
+        let (to, mut said) = mpsc::unbounded_channel();
+        let mut sink = |message: Message| {
+            // The receiver lives longer.
+            let _ = to.send(message);
+        };
+        let invoked = found.invoke(called, &mut sink);
+        tokio::pin!(invoked);
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                Some(message) = said.recv() => self.say(&call, message, parts).await?,
+                outcome = &mut invoked => break outcome,
+            }
+        };
+        while let Ok(message) = said.try_recv() {
+            self.say(&call, message, parts).await?;
+        }
+        outcome.map_err(|error| error.message)
+    }
+
+    async fn say(&self, call: &str, message: Message, parts: &Parts) -> Result<(), String> {
+        match message {
+            Message::Spent { run, usage } => self.charge(call, &usage, ChargeSource::of_tool(run)),
+            // It is charged already, and counts for this invocation, too.
+            Message::Charged(usage) => self.add(&usage),
+            Message::Blob { tool_file_id: Some(reference), mime_type, filename, .. } => {
+                let most = self.asker.http.bounds.file_bytes_max;
+                let bytes = self.asker.files.read(&reference, most).await;
+                let bytes = bytes.map_err(|error| format!("a file of the tool cannot be read: {error}"))?;
+                parts.send(blob(&bytes, mime_type, filename)).await?;
+            }
+            other => {
+                if let Some(part) = part(other) {
+                    parts.send(part).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn blob(bytes: &[u8], mime_type: Option<String>, filename: Option<String>) -> Json {
+    let meta = json!({"mime_type": mime_type, "filename": filename});
+    json!({"type": "blob", "message": {"blob": STANDARD.encode(bytes)}, "meta": meta})
+}
+
+/// A message as the SDK reads it. `None`: it says nothing.
+fn part(message: Message) -> Option<Json> {
+    let one =
+        |kind: &str, message: Json, meta: Json| Some(json!({"type": kind, "message": message, "meta": meta}));
+    match message {
+        Message::Text(text) => one("text", json!({"text": text}), Json::Null),
+        Message::Json(value) => one("json", json!({"json_object": value}), Json::Null),
+        Message::Link { text, file } => {
+            one("link", json!({"text": text}), file.map_or(Json::Null, |file| json!({"file": file})))
+        }
+        Message::Image { url, tool_file_id, mime_type } => {
+            let meta = json!({"tool_file_id": tool_file_id, "mime_type": mime_type});
+            one("image_link", json!({"text": url}), meta)
+        }
+        Message::Blob { bytes, mime_type, filename, .. } => Some(blob(&bytes, mime_type, filename)),
+        Message::BlobChunk { id, bytes, total_length, end, mime_type, filename } => {
+            let chunk = json!({
+                "id": id, "sequence": 0, "total_length": total_length, "blob": STANDARD.encode(bytes), "end": end,
+            });
+            one("blob_chunk", chunk, json!({"mime_type": mime_type, "filename": filename}))
+        }
+        Message::Variable { name, value, stream } => {
+            let variable = json!({"variable_name": name, "variable_value": value, "stream": stream});
+            one("variable", variable, Json::Null)
+        }
+        Message::File(meta) => one("file", Json::Null, meta.unwrap_or_default()),
+        Message::Spent { .. } | Message::Charged(_) | Message::Ignored => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_a_tool_are_those_that_the_sdk_reads() {
+        assert_eq!(
+            part(Message::Text("a".into())),
+            Some(json!({"type": "text", "message": {"text": "a"}, "meta": null}))
+        );
+        let file = Message::Blob {
+            bytes: b"a".into(),
+            tool_file_id: None,
+            mime_type: Some("text/plain".into()),
+            filename: None,
+        };
+        assert_eq!(
+            part(file),
+            Some(json!({
+                "type": "blob", "message": {"blob": "YQ=="}, "meta": {"mime_type": "text/plain", "filename": null},
+            }))
+        );
+        assert_eq!(part(Message::Ignored), None);
+    }
+}
