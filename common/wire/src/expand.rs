@@ -226,7 +226,7 @@ fn add_provider(data: &mut JsonMap, stored: &JsonMap, graph: &Graph) {
         data.insert("provider_id".into(), tool.provider_id.as_str().into());
     }
     if let NodeData::Agent(agent) = &node.data {
-        data.insert("agent_strategy".into(), json!({"name": agent.strategy.name(), "icon": null}));
+        data.insert("agent_strategy".into(), json!({"name": agent.strategy_name(), "icon": null}));
     }
 }
 

@@ -167,7 +167,8 @@ impl NodeExecutor for ParameterExtractor {
         let Attempt { node, variables, options, providers, journal, .. } = attempt;
         let NodeData::ParameterExtractor(data) = &node.data else { return mistaken(node.kind) };
         let requires_all = options.dify_ways.extractor_requires_all;
-        parameter_extractor::run(data, node, variables, providers, journal, requires_all).await
+        let warn = |warning| journal.warn(warning);
+        parameter_extractor::run(data, node, variables, providers, journal, &warn, requires_all).await
     }
 }
 

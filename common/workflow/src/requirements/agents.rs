@@ -1,6 +1,7 @@
-//! Agent strategies of plugins that do not run here, and the MCP servers that the parameters of an agent name.
+//! Agent strategies that only their plugins have, and the MCP servers that the parameters of an agent name.
 
 use super::hosts::host_of;
+use super::tools::plugin;
 use super::{Found, NodeView, Requirement, map_of};
 use crate::kinds::NodeKind;
 use crate::nodes::agent::{Strategy, servers};
@@ -21,7 +22,8 @@ pub(super) fn find(node: &NodeView<'_>, found: &mut Found) {
         servers::PARAMETERS.iter().any(|name| parameters.is_some_and(|all| all.contains_key(*name)));
     if !has_servers && !Strategy::is_for_mcp(strategy) && provider.contains('/') && !provider.starts_with(OWN)
     {
-        found.add(Requirement::Strategy { provider: provider.into(), strategy: strategy.into() });
+        let plugin = plugin(node.text("plugin_unique_identifier"), provider);
+        found.add(Requirement::Strategy { provider: provider.into(), strategy: strategy.into(), plugin });
     }
     for name in servers::PARAMETERS {
         let Some(value) = parameters.and_then(|all| all.get(name)?.get("value")) else { continue };

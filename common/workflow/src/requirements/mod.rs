@@ -48,8 +48,13 @@ pub enum Requirement {
         /// The plugin that has it, as far as the file names it: `author/name:version`, or `author/name`.
         plugin: Option<String>,
     },
-    /// An agent strategy of another plugin, which does not run here.
-    Strategy { provider: String, strategy: String },
+    /// An agent strategy that only its plugin has.
+    Strategy {
+        provider: String,
+        strategy: String,
+        /// The plugin, as far as the file names it: `author/name:version`, or `author/name`.
+        plugin: Option<String>,
+    },
     /// An MCP server that the parameters of an agent name. It is called at its address, unless `[tools.mcp]` has its
     /// name.
     McpServer {

@@ -164,7 +164,8 @@ fn strategies_of_other_plugins_and_their_servers_are_found() {
     for own in ["langgenius/agent/agent", "agent", ""] {
         assert_eq!(of_node(agent(own, json!({}))), []);
     }
-    let strategy = Requirement::Strategy { provider: "h/agent/other".into(), strategy: "s".into() };
+    let (provider, strategy) = ("h/agent/other".into(), "s".into());
+    let strategy = Requirement::Strategy { provider, strategy, plugin: Some("h/agent".into()) };
     assert_eq!(of_node(agent("h/agent/other", json!({}))), [strategy]);
     let server = |name: &str, url: &str| Requirement::McpServer { name: name.into(), url: url.into() };
     let host = |host: &str| Requirement::Host { host: host.into() };

@@ -39,7 +39,7 @@ fn of_agent(tool: &Json, found: &mut Found) {
 }
 
 /// The plugin that an identifier (`author/name:version@hash`) or the id of a provider (`author/name/provider`) names.
-fn plugin(identifier: &str, provider: &str) -> Option<String> {
+pub(super) fn plugin(identifier: &str, provider: &str) -> Option<String> {
     let id = identifier.split('@').next().unwrap_or_default();
     let is_named = |name: &str| {
         name.split_once('/').is_some_and(|(author, rest)| {

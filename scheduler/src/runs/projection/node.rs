@@ -157,5 +157,5 @@ pub(super) fn title(node: Option<&Node>) -> &str {
 /// The strategy of an agent; `None` for other nodes.
 fn strategy(node: &Node) -> Option<Json> {
     let NodeData::Agent(data) = &node.data else { return None };
-    Some(json!({"name": data.strategy.name(), "icon": null}))
+    Some(json!({"name": data.strategy_name(), "icon": null}))
 }

@@ -2,6 +2,7 @@
 //! this module makes the calls. Each call has a journal entry, so an agent continues after the last recorded call and
 //! pays for none twice.
 
+mod by_plugin;
 mod function_calling;
 mod react;
 mod reply;
@@ -31,6 +32,7 @@ use crate::attempt::journal::Journal;
 use crate::outside::http::Http;
 use crate::outside::providers::Providers;
 use crate::outside::tools::Tools;
+use by_plugin::Chosen;
 use rounds::{Rounds, Unready};
 
 /// Most tokens of history in the prompt (Dify's default if the model states no limit).
@@ -67,6 +69,13 @@ pub async fn run(
     means: Means<'_>,
     on_thought: ThoughtSink<'_>,
 ) -> NodeResult {
+    let strategy = match by_plugin::choose(data, means).await {
+        Ok(Chosen::Own(strategy)) => strategy,
+        Ok(Chosen::Plugin(found)) => {
+            return by_plugin::run(&found, data, node, variables, means, on_thought).await;
+        }
+        Err(unready) => return not_ready(NodeResult::default(), unready),
+    };
     let given = match parameters::resolve(data, variables) {
         Ok(given) => given,
         Err(failure) => return NodeResult::failed(failure),
@@ -87,7 +96,7 @@ pub async fn run(
     };
     tell_context(&given, means, node);
     let said = node.gives_context.then(|| prompt::opening(&given.instruction, history.clone(), &given.query));
-    let outcome = match data.strategy {
+    let outcome = match strategy {
         Strategy::FunctionCalling => function_calling::run(&mut rounds, &given, history).await,
         Strategy::ReAct => react::run(&mut rounds, &given, history).await,
     };
@@ -152,7 +161,7 @@ fn tell_context(given: &AgentParameters, means: Means<'_>, node: &Node) {
 
 fn metadata(data: &AgentData, rounds: &Rounds<'_>, node: &Node) -> JsonMap {
     let mut metadata = usage::metadata(&rounds.usage());
-    metadata.insert("tool_info".into(), json!({"icon": null, "agent_strategy": data.strategy.name()}));
+    metadata.insert("tool_info".into(), json!({"icon": null, "agent_strategy": data.strategy_name()}));
     metadata.insert("agent_log".into(), Json::Array(rounds.logs.to_json(node.id.as_str())));
     metadata
 }

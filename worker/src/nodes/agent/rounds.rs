@@ -406,6 +406,7 @@ impl<'a> Rounds<'a> {
         self.note(log);
         answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
         answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
+        answered.charged.into_iter().for_each(|usage| self.spend(usage));
         answered.words
     }
 
@@ -449,10 +450,12 @@ impl<'a> Rounds<'a> {
             sends_key: self.node.settings.idempotency_key,
             step: Some((self.means.journal, step, the_try.number)),
             known: self.tools[at].tool.known().unwrap_or(KnownParameters::NOTHING),
+            nested: 0,
         };
         let invoked = self.tools[at].tool.invoke(call, &mut sink).await;
         let error = invoked.err().map(|error| error.to_string()).or(wrong);
         let spent = collected.spent.take().filter(|(usage, _)| usage.is_any());
+        let charged = collected.charged.take();
         let kept = match error {
             Some(error) => Err(error),
             None => {
@@ -463,9 +466,10 @@ impl<'a> Rounds<'a> {
             }
         };
         match kept {
-            Ok(files) => Answered { words, files, error: None, spent },
+            Ok(files) => Answered { words, files, error: None, spent, charged },
             Err(error) => {
-                Answered { words: prompt::failed_tool(&error), files: Vec::new(), error: Some(error), spent }
+                let words = prompt::failed_tool(&error);
+                Answered { words, files: Vec::new(), error: Some(error), spent, charged }
             }
         }
     }
@@ -475,8 +479,7 @@ impl<'a> Rounds<'a> {
         if self.is_new {
             self.emit(log.clone());
         }
-        let answered =
-            Answered { words: words.clone(), files: Vec::new(), error: Some(words.clone()), spent: None };
+        let answered = Answered { words: words.clone(), error: Some(words.clone()), ..Answered::default() };
         self.emit(log.with(answered.data(call)).failed(words.clone(), JsonMap::new()));
         words
     }
@@ -556,6 +559,7 @@ impl<'a> Rounds<'a> {
 }
 
 /// The result of a call.
+#[derive(Default)]
 struct Answered {
     /// The text for the model.
     words: String,
@@ -564,6 +568,8 @@ struct Answered {
     error: Option<String>,
     /// The cost, and the run that spent it.
     spent: Option<(Usage, Option<RunId>)>,
+    /// The cost that is charged already. A recorded result has it in `spent`.
+    charged: Option<Usage>,
 }
 
 impl Answered {
@@ -580,8 +586,13 @@ impl Answered {
 
     fn to_json(&self) -> Json {
         let mut value = json!({"words": self.words, "files": self.files, "error": self.error});
-        if let Some((usage, _)) = &self.spent {
-            value["usage"] = Json::Object(usage.record.clone());
+        let spent = self.spent.as_ref().map(|(usage, _)| usage);
+        let cost = match (spent, &self.charged) {
+            (Some(spent), Some(charged)) => Some(usage::sum(spent, charged)),
+            (spent, charged) => spent.or(charged.as_ref()).cloned(),
+        };
+        if let Some(usage) = cost {
+            value["usage"] = Json::Object(usage.record);
         }
         value
     }
@@ -591,7 +602,8 @@ impl Answered {
         let text = |key: &str| known.get(key).and_then(Json::as_str).map(str::to_owned);
         let usage = known.get("usage").and_then(Json::as_object).cloned().map(Usage::from_record);
         let spent = usage.map(|usage| (usage, None));
-        Self { words: text("words").unwrap_or_default(), files, error: text("error"), spent }
+        let words = text("words").unwrap_or_default();
+        Self { words, files, error: text("error"), spent, charged: None }
     }
 }
 

@@ -26,7 +26,12 @@ use tidemill_base::value::{JsonMap, Selector};
 pub struct AgentData {
     /// The strategy's provider, for the record: `langgenius/agent/agent`.
     pub provider_name: String,
-    pub strategy: Strategy,
+    /// One of ours. `None`: only a plugin has it.
+    pub strategy: Option<Strategy>,
+    /// The strategy's name in the file.
+    pub named: String,
+    /// The plugin that the file names: `author/name:version@hash`.
+    pub plugin: Option<String>,
     /// The parameters of the strategy, by name.
     pub parameters: Vec<(String, AgentInput)>,
     /// Settings for including the conversation so far.
@@ -86,6 +91,14 @@ impl AgentData {
     /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
+    }
+
+    /// The strategy's name: Dify's for ours, else as in the file.
+    pub fn strategy_name(&self) -> &str {
+        match self.strategy {
+            Some(strategy) => strategy.name(),
+            None => &self.named,
+        }
     }
 
     /// Adds the variables that the configuration mentions, as (node, name).

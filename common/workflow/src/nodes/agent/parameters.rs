@@ -51,16 +51,55 @@ pub struct AgentTool {
     pub fixed: JsonMap,
 }
 
+/// The parameters with the run's variables filled in, by name, whatever the strategy makes of them.
+///
+/// # Errors
+/// As [`resolve`], for a missing variable.
+pub fn values(data: &AgentData, variables: &dyn Variables) -> Result<JsonMap, NodeFailure> {
+    let mut values = JsonMap::new();
+    for (name, input) in &data.parameters {
+        values.insert(name.clone(), value(input, variables)?);
+    }
+    Ok(values)
+}
+
+/// The parameters for the record: without what a server's address or headers have of secrets.
+pub fn shown(values: &JsonMap) -> JsonMap {
+    let mut shown = values.clone();
+    if let Ok(servers) = servers::read(&shown) {
+        server_mask::mask(&mut shown, &servers);
+    }
+    shown
+}
+
+/// The enabled tools of a list.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn tools(given: Option<&Json>, variables: &dyn Variables) -> Result<Vec<AgentTool>, NodeFailure> {
+    match given {
+        Some(Json::Array(tools)) => {
+            tools.iter().filter_map(|tool| tool_of(tool, variables).transpose()).collect()
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The model that a value selects.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn selected_model(value: &Json) -> Result<ModelConfig, NodeFailure> {
+    model(Some(value))
+}
+
 /// Fills in the parameters.
 ///
 /// # Errors
 /// `WorkflowNodeError` for a missing variable, and for parameters that no strategy accepts. On Dify this is an
 /// exception that leaves the node.
 pub fn resolve(data: &AgentData, variables: &dyn Variables) -> Result<AgentParameters, NodeFailure> {
-    let mut shown = JsonMap::new();
-    for (name, input) in &data.parameters {
-        shown.insert(name.clone(), value(input, variables)?);
-    }
+    let mut shown = values(data, variables)?;
     let text = |name: &str| match shown.get(name) {
         Some(Json::String(text)) => text.clone(),
         None | Some(Json::Null) => String::new(),
@@ -72,12 +111,7 @@ pub fn resolve(data: &AgentData, variables: &dyn Variables) -> Result<AgentParam
         return Err(escaped("the agent has no query"));
     }
     let iterations = shown.get("maximum_iterations").and_then(number).unwrap_or(ITERATIONS);
-    let tools = match shown.get("tools") {
-        Some(Json::Array(tools)) => {
-            tools.iter().filter_map(|tool| tool_of(tool, variables).transpose()).collect::<Result<_, _>>()?
-        }
-        _ => Vec::new(),
-    };
+    let tools = tools(shown.get("tools"), variables)?;
     let context = match shown.get("context") {
         Some(Json::Array(items)) => items.clone(),
         _ => Vec::new(),

@@ -27,12 +27,11 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<AgentData
         return None;
     }
     let strategy = problems.within("agent_strategy_name", |p| strategy(data, p));
-    let is_served = problems.within("agent_strategy_provider_name", |p| is_served(data, strategy, p));
     let parameters = problems.within("agent_parameters", |p| {
         let given = data.get("agent_parameters");
         let parameters = parameters(given, p)?;
-        // An agent that is refused has its error; its parameters are no second cause.
-        if strategy.is_some() && is_served {
+        // Others are a matter of the plugin.
+        if let Some(Some(_)) = strategy {
             report_unknown(given, p);
         }
         Some(parameters)
@@ -44,7 +43,9 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<AgentData
     };
     Some(AgentData {
         provider_name: text(data, "agent_strategy_provider_name"),
-        strategy: strategy.filter(|_| is_served)?,
+        strategy: strategy?,
+        named: text(data, "agent_strategy_name"),
+        plugin: Some(text(data, "plugin_unique_identifier")).filter(|text| !text.is_empty()),
         parameters: parameters?,
         memory: memory?,
         reasoning,
@@ -55,43 +56,32 @@ fn text(data: &JsonMap, key: &str) -> String {
     data.get(key).and_then(Json::as_str).unwrap_or_default().to_owned()
 }
 
-fn strategy(data: &JsonMap, problems: &mut Problems) -> Option<Strategy> {
-    let name = text(data, "agent_strategy_name");
-    let known = Strategy::from_name(&name);
-    if known.is_none() {
-        problems.error_with_hint(
-            INVALID,
-            format!("the agent strategy {name:?} is not known"),
-            "use function_calling or ReAct; strategies of other plugins do not run here",
-        );
-    }
-    known
-}
-
-/// Refuses a strategy that only has the name of one of ours: its plugin may work in another way, and with tools of its
-/// own. Of other plugins only those run whose parameters are ours and MCP servers: they have such a parameter, or a
-/// strategy whose name says so, because an export leaves out a parameter that was not filled in.
-fn is_served(data: &JsonMap, strategy: Option<Strategy>, problems: &mut Problems) -> bool {
-    let provider = text(data, "agent_strategy_provider_name");
+/// The strategy if it is one of ours, or `None` within if only a plugin has it. A strategy that only has the name of one of ours is
+/// another one: its plugin may work in another way, and with tools of its own. Of other plugins only those are ours whose parameters
+/// are ours and MCP servers: they have such a parameter, or a strategy whose name says so, because an export leaves out a
+/// parameter that was not filled in.
+fn strategy(data: &JsonMap, problems: &mut Problems) -> Option<Option<Strategy>> {
+    let (name, provider) = (text(data, "agent_strategy_name"), text(data, "agent_strategy_provider_name"));
     let takes_servers = || {
         let parameters = data.get("agent_parameters").and_then(Json::as_object);
         parameters.is_some_and(|given| servers::PARAMETERS.iter().any(|name| given.contains_key(*name)))
     };
-    let name = text(data, "agent_strategy_name");
-    let is_served =
-        OWN_PROVIDERS.contains(&provider.as_str()) || takes_servers() || Strategy::is_for_mcp(&name);
-    if is_served {
-        return true;
+    let is_own = OWN_PROVIDERS.contains(&provider.as_str());
+    if let Some(known) = Strategy::from_name(&name)
+        && (is_own || takes_servers() || Strategy::is_for_mcp(&name))
+    {
+        return Some(Some(known));
     }
-    if strategy.is_some() {
-        problems.error_with_hint(
-            INVALID,
-            format!("the agent strategy {name:?} of the plugin {provider:?} does not run here"),
-            "use a strategy of langgenius/agent/agent: function_calling or ReAct. Of other plugins only those with MCP \
-             servers run (mcp_server, mcp_servers_config)",
-        );
+    if !is_own && provider.contains('/') && !name.is_empty() {
+        return Some(None);
     }
-    false
+    problems.error_with_hint(
+        INVALID,
+        format!("the agent strategy {name:?} is not known"),
+        "use function_calling or ReAct of langgenius/agent/agent, or a strategy of a plugin, which \
+         agent_strategy_provider_name names (author/plugin/provider)",
+    );
+    None
 }
 
 /// Warns once about parameters that neither strategy has.

@@ -108,7 +108,9 @@ fn parameters_that_no_strategy_accepts_are_refused() {
 
 #[test]
 fn a_strategy_is_known_by_its_plugin_and_its_name() {
-    let (calling, react) = (Some(Strategy::FunctionCalling), Some(Strategy::ReAct));
+    let (calling, react) = (Some(Some(Strategy::FunctionCalling)), Some(Some(Strategy::ReAct)));
+    // Only a plugin has it.
+    let foreign = Some(None);
     let url = json!({"type": "constant", "value": "http://h/sse"});
     let with_server = json!({"mcp_server": url, "model": model()});
     let with_config = json!({"mcp_servers_config": url, "model": model()});
@@ -117,6 +119,7 @@ fn a_strategy_is_known_by_its_plugin_and_its_name() {
         ("langgenius/agent/agent", "function_calling", &plain, calling),
         ("langgenius/agent/agent", "ReAct", &plain, react),
         ("langgenius/agent/agent", "TOD", &plain, None),
+        ("one", "TOD", &plain, None),
         ("", "function_calling", &plain, calling),
         ("hjlarry/agent/mcp_agent", "function_calling", &with_server, calling),
         ("junjiem/mcp_see_agent/mcp_see_agent", "mcp_sse_function_calling", &with_config, calling),
@@ -125,11 +128,11 @@ fn a_strategy_is_known_by_its_plugin_and_its_name() {
         // Without servers it is a strategy with an empty list of them.
         ("junjiem/mcp_see_agent/mcp_see_agent", "mcp_sse_ReAct", &plain, react),
         ("someone/mcp_agent/mcp_agent", "mcp_function_calling", &plain, calling),
-        ("junjiem/mcp_see_agent/mcp_see_agent", "mcp_sse_TOD", &plain, None),
+        ("junjiem/mcp_see_agent/mcp_see_agent", "mcp_sse_TOD", &plain, foreign),
         // The name alone says nothing: another plugin works in another way.
-        ("hjlarry/agent/mcp_agent", "function_calling", &plain, None),
-        ("afeaad50-3ca8/agent/agent", "function_calling", &plain, None),
-        ("svcvit/agent/agent", "TOD", &with_server, None),
+        ("hjlarry/agent/mcp_agent", "function_calling", &plain, foreign),
+        ("afeaad50-3ca8/agent/agent", "function_calling", &plain, foreign),
+        ("svcvit/agent/agent", "TOD", &with_server, foreign),
     ] {
         let data = json!({
             "agent_strategy_name": name, "agent_strategy_provider_name": provider, "agent_parameters": parameters,
@@ -167,18 +170,23 @@ fn parameters_that_only_another_plugin_knows_are_one_warning() {
 }
 
 #[test]
-fn an_agent_that_is_refused_has_one_problem_which_names_its_strategy_as_the_file_does() {
+fn an_agent_that_is_refused_has_one_problem_and_one_of_a_plugin_none() {
     let other = json!({"type": "constant", "value": "x"});
-    let data = json!({
-        "agent_strategy_name": "Function_Calling", "agent_strategy_provider_name": "someone/agent/agent",
-        "agent_parameters": {"model": model(), "other": other},
-    });
+    let data = |provider: &str, name: &str| {
+        json!({
+            "agent_strategy_name": name, "agent_strategy_provider_name": provider,
+            "agent_parameters": {"model": model(), "other": other},
+        })
+    };
     let mut problems = Problems::default();
-    assert!(AgentData::parse(&map(data), &mut problems).is_none());
+    assert!(AgentData::parse(&map(data("langgenius/agent/agent", "Dance")), &mut problems).is_none());
     let found: Vec<_> = problems.into_vec().into_iter().map(|it| (it.is_error(), it.message)).collect();
-    let message =
-        r#"the agent strategy "Function_Calling" of the plugin "someone/agent/agent" does not run here"#;
-    assert_eq!(found, [(true, message.to_owned())]);
+    assert_eq!(found, [(true, r#"the agent strategy "Dance" is not known"#.to_owned())]);
+    let mut problems = Problems::default();
+    let of_plugin = map(data("someone/agent/agent", "Function_Calling"));
+    let read = AgentData::parse(&of_plugin, &mut problems).expect("a plugin may have it");
+    assert_eq!((read.strategy, read.strategy_name()), (None, "Function_Calling"));
+    assert!(problems.into_vec().is_empty());
 }
 
 #[test]
