@@ -115,9 +115,8 @@ impl Installation {
                 None => Has::Unknown,
             },
             Requirement::Feature { name: MODERATION } => self.moderation_left_out.map_or(Has::Unknown, yes),
-            Requirement::Dataset { .. } => Has::Unknown,
+            Requirement::Dataset { .. } | Requirement::Strategy { .. } => Has::Unknown,
             Requirement::Feature { .. }
-            | Requirement::Strategy { .. }
             | Requirement::McpServer { .. }
             | Requirement::Secret { .. }
             | Requirement::Upload { .. }

@@ -54,7 +54,7 @@ kinds! {
     OpenApiTool "OpenAPI tools" "provider" false "[tools.api.\"ID\"] with the OpenAPI document";
     McpServer "MCP servers" "server" false "[tools.mcp.\"ID\"] with the server's address";
     WorkflowTool "Workflows that are called as tools" "workflow" false "publish the called workflow under the id that the caller names";
-    Strategy "Agent strategies of other plugins" "strategy" false "no setting: choose function_calling or ReAct of langgenius/agent in the workflow";
+    Strategy "Agent strategies of other plugins" "strategy" false "`tidemill plugins add FILE` installs a plugin for all workers (docs/plugins.md); or choose function_calling or ReAct of langgenius/agent in the workflow";
     Dataset "Datasets" "dataset" false "[knowledge.datasets.\"ID\"], or `tidemill knowledge create ID`, then `tidemill knowledge add ID FILES`";
     Secret "Secrets that the export left out" "secret" false "write the value into environment_variables of the file, then publish it";
     Module "Modules of code nodes" "module" false "[code.python] packages, then `tidemill code install` on each host of a worker; or a dify-sandbox that has them: code.endpoint";

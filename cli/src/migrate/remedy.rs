@@ -43,8 +43,9 @@ pub(crate) fn describe(required: &Required, file_named: &dyn Fn(&str) -> Option<
             Some(plugin) => described(Kind::PluginTool, plugin, tool, install(plugin)),
             None => tool_of(*kind, (provider, name), tool, file_named),
         },
-        Requirement::Strategy { provider, strategy } => {
-            let remedy = Kind::Strategy.row().provided_by.to_owned();
+        Requirement::Strategy { provider, strategy, plugin } => {
+            let by_hand = || Kind::Strategy.row().provided_by.to_owned();
+            let remedy = plugin.as_deref().map_or_else(by_hand, install);
             described(Kind::Strategy, provider, strategy, remedy)
         }
         Requirement::McpServer { name, url } => {

@@ -6,6 +6,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
+use tidemill_mock_llm::Running as Model;
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{ADMIN_KEY, Cluster, Scheduler, Worker};
 use tidemill_tests::wait::until;
@@ -45,6 +46,11 @@ impl<'a> Tool<'a> {
 impl Lab {
     /// A fleet of two workers; `None` if the tests are left out.
     pub(crate) async fn start(more: &[(&str, &str)]) -> Option<Self> {
+        Self::with_model(more, None).await
+    }
+
+    /// As [`Self::start`], with a model.
+    pub(crate) async fn with_model(more: &[(&str, &str)], model: Option<&Model>) -> Option<Self> {
         let Ok(cache) = std::env::var("PLUGINS_CACHE") else {
             println!(
                 "LEFT OUT: the tests with the SDK of Dify's plugins need PLUGINS_CACHE; `make plugins-test` sets it"
@@ -63,7 +69,7 @@ impl Lab {
             settings.push(("plugins.python", python.as_str()));
         }
         settings.extend(more);
-        let cluster = Cluster::start(&settings, None).await;
+        let cluster = Cluster::start(&settings, model).await;
         let scheduler = cluster.scheduler().await;
         let workers = vec![cluster.worker().await, cluster.worker().await];
         let client = scheduler.client();
@@ -100,7 +106,7 @@ impl Lab {
     pub(crate) async fn install(&self, folder: &Path, id: &str) {
         let folder = folder.display().to_string();
         let said = self.well(&["plugins", "add", &folder, "--yes"], "").await;
-        assert!(said.contains("asks to be allowed: may store 1024 bytes"), "{said}");
+        assert!(said.contains("may store 1024 bytes"), "{said}");
         self.ready(id, self.workers.len()).await;
     }
 
@@ -123,7 +129,11 @@ impl Lab {
     }
 
     pub(crate) async fn begin(&self, tools: &[Tool<'_>]) -> String {
-        let body = json!({"workflow": workflow(tools).to_string(), "inputs": {}, "user": "tester"});
+        self.begin_with(&workflow(tools)).await
+    }
+
+    pub(crate) async fn begin_with(&self, workflow: &Json) -> String {
+        let body = json!({"workflow": workflow.to_string(), "inputs": {}, "user": "tester"});
         self.client.submit(&body).await
     }
 }
@@ -131,6 +141,11 @@ impl Lab {
 /// The folder of the plugin `many`.
 pub(crate) fn many() -> PathBuf {
     workspace().join("plugins/tests/plugins/many")
+}
+
+/// The folder of the plugin `asks`.
+pub(crate) fn asks() -> PathBuf {
+    workspace().join("plugins/tests/plugins/asks")
 }
 
 /// A copy of the plugin `many` in another version, with other files.

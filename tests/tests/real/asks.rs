@@ -1,0 +1,137 @@
+//! What plugins ask back, answered on a fleet; and an agent strategy of a plugin.
+
+use serde_json::{Value as Json, json};
+use tidemill_tests::llm;
+
+use crate::lab::{Lab, Tool, asks, constant, many, workflow};
+
+const ID: &str = "tidemill/asks:0.1.0";
+const STRATEGY: &str = "tidemill/asks/echo";
+
+/// A node that asks for something.
+fn ask<'a>(id: &'a str, what: &str, text: &str) -> Tool<'a> {
+    let more = json!({
+        "provider_id": "tidemill/asks/asks", "provider_name": "tidemill/asks/asks",
+        "plugin_unique_identifier": "tidemill/asks:0.1.0@0000",
+    });
+    Tool { more, ..Tool::new(id, "ask", json!({"what": constant(what), "text": constant(text)})) }
+}
+
+fn rules() -> Json {
+    json!([
+        {"match": {"contains": "tool please"}, "reply": "", "tool_calls": [{"name": "f", "arguments": {}}]},
+        {"match": {"contains": "boats or mills"}, "reply": "{\"category_id\": \"2\", \"category_name\": \"mills\"}"},
+        {"match": {}, "chunks": ["The ", "tide ", "comes."]},
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_plugin_asks_back_is_answered_within_its_manifest() {
+    let model = llm::rules(rules()).await;
+    let settings = [("files.url", "place"), ("plugins.nesting_max", "2")];
+    let Some(lab) = Lab::with_model(&settings, Some(&model)).await else { return };
+    lab.install(&asks(), ID).await;
+    lab.install(&many(), "tidemill/many:0.1.0").await;
+
+    let chats = lab
+        .run(&[
+            ask("chat", "chat", "hello"),
+            ask("calls", "chat", "tool please"),
+            ask("whole", "whole", "hello"),
+        ])
+        .await;
+    assert_eq!(chats["status"], "succeeded", "{chats}");
+    let outputs = &chats["outputs"];
+    assert_eq!(
+        (&outputs["chat_text"], &outputs["whole_text"]),
+        (&json!("The tide comes."), &json!("The tide comes."))
+    );
+    let chat = &outputs["chat_json"][0];
+    assert!(chat["pieces"].as_u64() >= Some(3), "the words came in pieces: {outputs}");
+    assert!(chat["tokens"].as_u64() > Some(0), "{outputs}");
+    assert_eq!(outputs["calls_json"][0]["calls"], json!(["f"]));
+    // Each question is in the ledger of the run, under its model.
+    let spent = &chats["models"];
+    assert_eq!((&spent[0]["model"], &spent[0]["calls"]), (&json!("gpt-4o"), &json!(3)), "{chats}");
+    assert_eq!(spent.as_array().map(Vec::len), Some(1), "nothing is counted twice: {chats}");
+
+    let vectors = lab.run(&[ask("vectors", "vectors", "a mill")]).await;
+    assert_eq!(vectors["outputs"]["vectors_json"][0]["vectors"], 2, "{vectors}");
+
+    // The storage belongs to the plugin, in all runs, and is bounded.
+    for (expected, what) in [("False one", "storage"), ("True one", "storage"), ("False", "forget")] {
+        let kept = lab.run(&[ask("keep", what, "one")]).await;
+        assert_eq!(kept["outputs"]["keep_text"], expected, "{kept}");
+    }
+    let large = lab.run(&[ask("large", "large", "")]).await;
+    assert!(large["outputs"]["large_text"].as_str().unwrap().contains("may have 1024"), "{large}");
+    lab.run(&[ask("keep", "storage", "one")]).await;
+
+    let tool = lab.run(&[ask("tool", "tool", "ab")]).await;
+    assert_eq!(tool["outputs"]["tool_text"], "abab", "{tool}");
+    assert_eq!(tool["outputs"]["tool_json"][0]["bytes"], 25_600, "{tool}");
+    let itself = lab.run(&[ask("itself", "itself", "")]).await;
+    let said = itself["outputs"]["itself_text"].as_str().unwrap();
+    assert!(said.contains("2 deep at most (plugins.nesting_max)"), "{itself}");
+
+    let upload = lab.run(&[ask("upload", "upload", "abc")]).await;
+    let expected = json!({"name": "note.txt", "size": 3, "has_id": true});
+    assert_eq!(upload["outputs"]["upload_json"][0], expected, "{upload}");
+
+    let classified = lab.run(&[ask("sort", "classify", "boats or mills")]).await;
+    assert_eq!(classified["outputs"]["sort_json"][0]["class_id"], "2", "{classified}");
+    let app = lab.run(&[ask("app", "app", "")]).await;
+    let said = app["outputs"]["app_text"].as_str().unwrap();
+    assert!(said.contains("does not answer plugins that ask for \"app\""), "{app}");
+
+    // What it has stored goes with its last version.
+    assert!(lab.cluster.redis.cli(&["KEYS", "tm:plugin-values*"]).contains("tidemill/asks"));
+    lab.well(&["plugins", "rm", ID], "").await;
+    assert_eq!(lab.cluster.redis.cli(&["KEYS", "tm:plugin-values*"]).trim(), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_strategy_of_a_plugin_runs_with_models_and_tools_of_the_fleet() {
+    let model = llm::rules(rules()).await;
+    let Some(lab) = Lab::with_model(&[], Some(&model)).await else { return };
+    lab.install(&many(), "tidemill/many:0.1.0").await;
+    let mut document = workflow(&[]);
+    let tools = json!([{
+        "enabled": true, "type": "builtin", "provider_name": "tidemill/many/many", "tool_name": "say",
+        "tool_label": "say", "settings": {}, "parameters": {"text": {"auto": 0, "value": {"type": "constant", "value": "ab"}}},
+    }]);
+    let model = json!({"provider": "langgenius/openai/openai", "model": "gpt-4o", "mode": "chat", "completion_params": {}});
+    let agent = json!({
+        "type": "agent", "title": "Agent", "agent_strategy_name": "echo", "agent_strategy_provider_name": STRATEGY,
+        "agent_strategy_label": "Echo", "plugin_unique_identifier": "tidemill/asks:0.1.0@0000",
+        "agent_parameters": {
+            "model": constant(model), "tools": constant(tools), "query": constant("When?"),
+        },
+    });
+    let graph = &mut document["workflow"]["graph"];
+    graph["nodes"].as_array_mut().unwrap().insert(1, json!({"id": "agent", "data": agent}));
+    let edge = |from: &str, to: &str| json!({"id": format!("{from}-{to}"), "source": from, "target": to, "sourceHandle": "source", "targetHandle": "target"});
+    graph["edges"] = json!([edge("start", "agent"), edge("agent", "end")]);
+    let outputs =
+        ["text", "json", "usage"].map(|name| json!({"variable": name, "value_selector": ["agent", name]}));
+    graph["nodes"][2]["data"]["outputs"] = json!(outputs);
+
+    let run = lab.begin_with(&document).await;
+    let unknown = lab.client.ended(&run).await;
+    let error = unknown["error"].as_str().unwrap();
+    assert!(error.contains("tidemill/asks:0.1.0") && error.contains("tidemill plugins add"), "{unknown}");
+
+    lab.install(&asks(), ID).await;
+    let run = lab.begin_with(&document).await;
+    let ended = lab.client.ended(&run).await;
+    assert_eq!(ended["status"], "succeeded", "{ended}");
+    let outputs = &ended["outputs"];
+    assert_eq!(outputs["text"], "The tide comes. | ab", "{ended}");
+    assert!(outputs["usage"]["total_tokens"].as_u64() > Some(1), "what this worker has counted: {outputs}");
+    let json = outputs["json"].as_array().unwrap();
+    assert_eq!((&json[0]["label"], &json[0]["status"]), (&json!("ROUND 1"), &json!("success")), "{json:?}");
+    assert_eq!(json[0]["data"], json!({"rounds": 3, "tools": ["say"]}), "{json:?}");
+    assert_eq!(json[1..], [json!({"rounds": 3})]);
+    let events = lab.client.get(&format!("/api/v1/runs/{run}/events?follow=false")).await.text;
+    assert!(events.contains("agent_log") && events.contains("ROUND 1"), "{events}");
+}
