@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 2b49842c168b6d6432524c42f852925a411defe10a6ab5536595861a1ff4a604
-Rest: 4e5912ccd72ea1b4dfcd0f6218162077a1f8f8003eff5080047be470ce5bd62f
+Document: 5a2e4c9e416de03d929e340d11e4b3c3ca7613f40aa51885d3bc2dab6c2fb3b4
+Rest: 072d6faf479cb2e697d3bece8fa386230b357e3274afb26704ca90d511cef9be
 """
 
 from __future__ import annotations
@@ -1176,8 +1176,10 @@ class Plugin(TypedDict):
     """What it asks to be allowed, in words."""
     providers: list[dict[str, Any]]
     """Its providers of tools: `name`, `tools`, and `credentials`, the fields of their form."""
+    models: NotRequired[list[dict[str, Any]]]
+    """Its providers of models: `name`, `kinds`, `described` (names of models by kind), `customizable`, and `credentials` and `model_credentials`, the fields of their forms."""
     others: list[str]
-    """What it offers besides tools, which does not run here."""
+    """What it offers besides tools and models, which does not run here."""
     created_at: float
     """Unix seconds."""
     updated_at: float
