@@ -345,8 +345,8 @@ mod tests {
         let expected = json!({"datasource": "pages", "workspace_id": "w", "page_id": "p1", "type": "page"});
         assert_eq!((reading.question, Json::Object(reading.arguments.clone())), (PAGE, expected));
         let found = vec![
-            ("text".into(), Segment::string("t".into())),
-            ("content".into(), Segment::string("all".into())),
+            ("text".into(), Segment::string("t")),
+            ("content".into(), Segment::string("all")),
         ];
         let result = data.read(&reading, found, &pool);
         assert_eq!(result.outputs.len(), 1);
