@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 2b49842c168b6d6432524c42f852925a411defe10a6ab5536595861a1ff4a604
-Rest: 4e5912ccd72ea1b4dfcd0f6218162077a1f8f8003eff5080047be470ce5bd62f
+Document: 458110f5df4926ce05b144b467fdc8bab820a145c3386f5c8b0f314b1d5d1ff3
+Rest: 5ea8b7db66773d45c55896e2dd138e67b2ed02422c09fbfb0c9575b20b604c14
 """
 
 from __future__ import annotations
@@ -529,6 +529,13 @@ class PluginOnWorker(TypedDict):
     """`disabled`: the worker runs no plugins. null: the worker has not seen it yet."""
     note: str
     """What is done now, or the reason of a failure."""
+
+
+class PluginOptions(TypedDict):
+    """Options of a parameter."""
+
+    options: list[dict[str, Any]]
+    """Each has `value` and `label`, and may have `icon`."""
 
 
 class PublishRequest(TypedDict):
@@ -1176,8 +1183,10 @@ class Plugin(TypedDict):
     """What it asks to be allowed, in words."""
     providers: list[dict[str, Any]]
     """Its providers of tools: `name`, `tools`, and `credentials`, the fields of their form."""
+    datasources: NotRequired[list[dict[str, Any]]]
+    """Its providers of datasources, in the same form."""
     others: list[str]
-    """What it offers besides tools, which does not run here."""
+    """What else it offers, which does not run here."""
     created_at: float
     """Unix seconds."""
     updated_at: float
