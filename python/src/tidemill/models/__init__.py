@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: 458110f5df4926ce05b144b467fdc8bab820a145c3386f5c8b0f314b1d5d1ff3
-Rest: 5ea8b7db66773d45c55896e2dd138e67b2ed02422c09fbfb0c9575b20b604c14
+Document: 291f2853e5f593d025c41d052b2c675e59adc362697da83259a4fd47016008f4
+Rest: 1f37193750f8bf2cead3cafb36e90f9aeea73b0dc4786a4b8a211a5e368b24d3
 """
 
 from __future__ import annotations
@@ -536,6 +536,17 @@ class PluginOptions(TypedDict):
 
     options: list[dict[str, Any]]
     """Each has `value` and `label`, and may have `icon`."""
+
+
+class PluginOptionsRequest(TypedDict, closed=True):
+    """A question for the options of a parameter."""
+
+    provider: str
+    tool: str
+    parameter: str
+    """Of the type `dynamic-select`."""
+    app: NotRequired[str]
+    """The app whose credentials are used."""
 
 
 class PublishRequest(TypedDict):
