@@ -43,7 +43,7 @@ async fn a_plugin_reads_pages_and_files_of_a_drive(lab: &Lab) {
     let (pages, drive) = (providers[0].as_tools(), providers[1].as_tools());
     let call = |provider, token: &str| of_source(&bench, provider, token);
     call(&pages, "the-right-token").validate_datasource_credentials().await.unwrap();
-    let error = call(&pages, "wrong").validate_datasource_credentials().await.unwrap_err().to_string();
+    let error = call(&pages, "another").validate_datasource_credentials().await.unwrap_err().to_string();
     assert!(
         error.contains("does not accept the credentials") && error.contains("the token is wrong"),
         "{error}"

@@ -130,7 +130,7 @@ COMMANDS: list[Callable[[RemoteRun], None]] = [
     lambda run: run.resume(key="k"),
     lambda run: run.update({"a.b": [1]}),
 ]
-ANSWER = {"id": "r", "status": "running", "version": "v", "data": [], "next": None}
+ANSWER = {"id": "r", "status": "running", "version": "v", "data": [], "options": [], "next": None}
 
 
 def sent(call: Callable[[Client], Any]) -> httpx.Request:

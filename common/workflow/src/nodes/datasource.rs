@@ -344,10 +344,7 @@ mod tests {
         let reading = data.reading(&pool).expect("a plugin reads it");
         let expected = json!({"datasource": "pages", "workspace_id": "w", "page_id": "p1", "type": "page"});
         assert_eq!((reading.question, Json::Object(reading.arguments.clone())), (PAGE, expected));
-        let found = vec![
-            ("text".into(), Segment::string("t".into())),
-            ("content".into(), Segment::string("all".into())),
-        ];
+        let found = vec![("text".into(), Segment::string("t")), ("content".into(), Segment::string("all"))];
         let result = data.read(&reading, found, &pool);
         assert_eq!(result.outputs.len(), 1);
         assert_eq!((result.outputs[0].0.as_str(), &result.metadata["datasource_info"]), ("content", &page));
