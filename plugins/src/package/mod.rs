@@ -4,20 +4,16 @@
 //! A package comes from somebody else, so everything in it is bounded ([`PackageLimits`]), and nothing is taken from it
 //! before its name and size were checked. All problems are collected; each has its file, line and place.
 
-mod datasources;
 pub mod files;
 mod manifest;
-mod models;
 mod open;
 mod parameter;
-mod parts;
 mod pattern;
 mod problem;
 mod providers;
 pub mod python;
 mod signature;
 mod spot;
-mod strategies;
 #[cfg(test)]
 mod tests;
 pub mod version;
@@ -31,13 +27,14 @@ use spot::Reader;
 use crate::limits::PackageLimits;
 
 pub use manifest::{Extensions, MANIFEST, Manifest, Permissions, Runner};
-pub use models::{Facts, ModelKind, ModelProvider, PackagedModel, Price, Rule};
 pub use parameter::{Form, Kind, Parameter};
 pub use problem::{Problem, Severity};
-pub use providers::{Item, Provider, Providers, Tool, ToolProvider};
+pub use providers::{
+    Facts, HISTORY, Item, ModelKind, ModelProvider, PackagedModel, Price, Provider, Providers, Rule,
+    Strategy, StrategyProvider, Tool, ToolProvider,
+};
 pub use python::PythonNeeds;
 pub use signature::{PublicKey, Signature};
-pub use strategies::{HISTORY, Strategy, StrategyProvider};
 
 /// The reason why a package cannot be read at all.
 #[derive(Debug, thiserror::Error)]

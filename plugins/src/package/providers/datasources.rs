@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::providers::{self, Provider};
-use super::spot::{Reader, Spot};
+use super::{self as providers, Provider};
+use crate::package::spot::{Reader, Spot};
 
 /// What providers of datasources read.
 const KINDS: [&str; 3] = ["website_crawl", "online_document", "online_drive"];

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use serde_json::Value as Json;
 
-use super::parameter::{self, Parameter};
-use super::spot::{Reader, Spot};
+use crate::package::parameter::{self, Parameter};
+use crate::package::spot::{Reader, Spot};
 
 /// The end of the name of a file that orders the models and describes none.
 const POSITION: &str = "_position.yaml";

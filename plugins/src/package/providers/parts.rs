@@ -1,6 +1,6 @@
 //! What of a package runs here, and what does not.
 
-use super::Package;
+use crate::package::Package;
 
 impl Package {
     /// Tests whether a worker can do something with it.

@@ -1,13 +1,18 @@
 //! The providers of a package: of tools, models, agent strategies, datasources, triggers and endpoints.
 
+mod datasources;
+mod models;
+mod parts;
+mod strategies;
+
 use serde_json::Value as Json;
 
-use super::datasources;
 use super::manifest::Extensions;
-use super::models::{self, ModelProvider};
 use super::parameter::{self, Parameter};
 use super::spot::{Reader, Spot};
-use super::strategies::{self, StrategyProvider};
+
+pub use models::{Facts, ModelKind, ModelProvider, PackagedModel, Price, Rule};
+pub use strategies::{HISTORY, Strategy, StrategyProvider};
 
 /// A provider of tools.
 #[derive(Debug, Clone)]

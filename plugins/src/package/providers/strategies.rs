@@ -2,8 +2,8 @@
 
 use serde_json::Value as Json;
 
-use super::parameter::{self, Parameter};
-use super::spot::{Reader, Spot};
+use crate::package::parameter::{self, Parameter};
+use crate::package::spot::{Reader, Spot};
 
 /// A provider of agent strategies.
 #[derive(Debug, Clone)]
