@@ -62,10 +62,14 @@ enum Piece {
 pub(crate) struct Removals {
     store: Arc<dyn Runs>,
     submitter: Arc<Submitter>,
-    /// Looks at the uploads that go on with the next piece: by the id, the time and the stage of their removal, the place that
-    /// was reached and the rest.
-    looks_at_uploads: Mutex<HashMap<(String, i64, Stage), (String, Each)>>,
+    /// Looks at the uploads that go on with the next piece, by their removals.
+    looks_at_uploads: Mutex<HashMap<LookOf, LookAtUploads>>,
 }
+
+/// The id, the time and the stage of a removal.
+type LookOf = (String, i64, Stage);
+/// The place that was reached, and the uploads that are left.
+type LookAtUploads = (String, Each);
 
 impl Removals {
     pub(crate) fn new(store: Arc<dyn Runs>, submitter: Arc<Submitter>) -> Self {
