@@ -43,7 +43,7 @@ fn parameters_are_filled_in_under_their_types() {
         ]},
     }))
     .unwrap();
-    assert_eq!(data.strategy, Strategy::FunctionCalling);
+    assert_eq!(data.strategy, Some(Strategy::FunctionCalling));
     let mut mentions = Vec::new();
     data.mentions(&mut mentions);
     for name in ["tone", "q", "n"] {
