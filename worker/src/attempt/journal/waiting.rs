@@ -168,6 +168,11 @@ impl Journal {
         self.until_answered(|| self.jobs().called(self.of.run, run)).await != Called::Unknown
     }
 
+    /// Marks the open entries as only looked at: a later begin of one is no repetition, unless an earlier worker has begun it.
+    pub(crate) async fn set_aside(&self) {
+        self.park_entries().await;
+    }
+
     /// Marks the open journal entries as only waiting, so that continuing them does not count as a repetition.
     async fn park_entries(&self) {
         let open = std::mem::take(&mut self.entries().open);

@@ -74,6 +74,7 @@ pub async fn run(
         Ok(Chosen::Plugin(found)) => {
             return by_plugin::run(&found, data, node, variables, means, on_thought).await;
         }
+        Ok(Chosen::Ended(known)) => return by_plugin::recalled(&known, data, variables, means),
         Err(unready) => return not_ready(NodeResult::default(), unready),
     };
     let given = match parameters::resolve(data, variables) {
