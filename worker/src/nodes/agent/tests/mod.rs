@@ -163,7 +163,7 @@ impl Setup {
             flush: &|| {},
             auto_approved: None,
         };
-        let result = run(data, node, &Values(self.variables), means, &mut on_thought).await;
+        let result = Box::pin(run(data, node, &Values(self.variables), means, &mut on_thought)).await;
         Ran { result, pieces: told.into_inner().unwrap(), thoughts }
     }
 }
