@@ -170,15 +170,15 @@ impl Journal {
 
     /// Marks the open entries as only looked at: a later begin of one is no repetition, unless an earlier worker has begun it.
     pub(crate) async fn set_aside(&self) {
-        self.park_entries().await;
-    }
-
-    /// Marks the open journal entries as only waiting, so that continuing them does not count as a repetition.
-    async fn park_entries(&self) {
         let open = std::mem::take(&mut self.entries().open);
         for step in open {
             self.until_answered(|| self.jobs().park_step(&self.of, &step)).await;
         }
+    }
+
+    /// Marks the open journal entries as only waiting, so that continuing them does not count as a repetition.
+    async fn park_entries(&self) {
+        self.set_aside().await;
         for (of, step) in &self.enclosing {
             self.until_answered(|| self.jobs().park_step(of, step)).await;
         }
