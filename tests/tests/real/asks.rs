@@ -3,10 +3,20 @@
 use serde_json::{Value as Json, json};
 use tidemill_tests::llm;
 
-use crate::lab::{Lab, Tool, asks, constant, many, workflow};
+use crate::lab::{ENDED_WITHIN, Lab, Tool, asks, constant, many, many_as, workflow};
 
 const ID: &str = "tidemill/asks:0.1.0";
 const STRATEGY: &str = "tidemill/asks/echo";
+
+/// The tool `say` of another version of the plugin `many`.
+const OTHER: &str = r#"
+from dify_plugin import Tool
+
+
+class Say(Tool):
+    def _invoke(self, tool_parameters):
+        yield self.create_text_message("other " + str(tool_parameters["text"]))
+"#;
 
 /// A node that asks for something.
 fn ask<'a>(id: &'a str, what: &str, text: &str) -> Tool<'a> {
@@ -90,22 +100,23 @@ async fn what_a_plugin_asks_back_is_answered_within_its_manifest() {
     assert_eq!(lab.cluster.redis.cli(&["KEYS", "tm:plugin-values*"]).trim(), "");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_strategy_of_a_plugin_runs_with_models_and_tools_of_the_fleet() {
-    let model = llm::rules(rules()).await;
-    let Some(lab) = Lab::with_model(&[], Some(&model)).await else { return };
-    lab.install(&many(), "tidemill/many:0.1.0").await;
-    let mut document = workflow(&[]);
-    let tools = json!([{
+/// A list with the tool `say` of the plugin `many`.
+fn say() -> Json {
+    json!([{
         "enabled": true, "type": "builtin", "provider_name": "tidemill/many/many", "tool_name": "say",
         "tool_label": "say", "settings": {}, "parameters": {"text": {"auto": 0, "value": {"type": "constant", "value": "ab"}}},
-    }]);
+    }])
+}
+
+/// A workflow with an agent of the strategy.
+fn agent(tools: &Json, query: &str) -> Json {
+    let mut document = workflow(&[]);
     let model = json!({"provider": "langgenius/openai/openai", "model": "gpt-4o", "mode": "chat", "completion_params": {}});
     let agent = json!({
         "type": "agent", "title": "Agent", "agent_strategy_name": "echo", "agent_strategy_provider_name": STRATEGY,
         "agent_strategy_label": "Echo", "plugin_unique_identifier": "tidemill/asks:0.1.0@0000",
         "agent_parameters": {
-            "model": constant(model), "tools": constant(tools), "query": constant("When?"),
+            "model": constant(model), "tools": constant(tools.clone()), "query": constant(query),
         },
     });
     let graph = &mut document["workflow"]["graph"];
@@ -115,6 +126,15 @@ async fn an_agent_strategy_of_a_plugin_runs_with_models_and_tools_of_the_fleet()
     let outputs =
         ["text", "json", "usage"].map(|name| json!({"variable": name, "value_selector": ["agent", name]}));
     graph["nodes"][2]["data"]["outputs"] = json!(outputs);
+    document
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_strategy_of_a_plugin_runs_with_models_and_tools_of_the_fleet() {
+    let model = llm::rules(rules()).await;
+    let Some(lab) = Lab::with_model(&[], Some(&model)).await else { return };
+    lab.install(&many(), "tidemill/many:0.1.0").await;
+    let document = agent(&say(), "When?");
 
     let run = lab.begin_with(&document).await;
     let unknown = lab.client.ended(&run).await;
@@ -134,4 +154,56 @@ async fn an_agent_strategy_of_a_plugin_runs_with_models_and_tools_of_the_fleet()
     assert_eq!(json[1..], [json!({"rounds": 3})]);
     let events = lab.client.get(&format!("/api/v1/runs/{run}/events?follow=false")).await.text;
     assert!(events.contains("agent_log") && events.contains("ROUND 1"), "{events}");
+
+    // It calls the version that the file names, or else the newest.
+    let other = many_as("0.2.0", &[("tools/say.py", OTHER)]);
+    lab.install(other.path(), "tidemill/many:0.2.0").await;
+    for (named, expected) in [("0.1.0", "ab"), ("0.2.0", "other ab"), ("9.9", "other ab")] {
+        let mut tools = say();
+        tools[0]["plugin_unique_identifier"] = json!(format!("tidemill/many:{named}@0000"));
+        let run = lab.begin_with(&agent(&tools, "When?")).await;
+        let ended = lab.client.ended_within(&run, ENDED_WITHIN).await;
+        assert_eq!(ended["outputs"]["text"], format!("The tide comes. | {expected}"), "{named}: {ended}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strategy_calls_no_tool_that_needs_approval_and_no_question() {
+    let model = llm::rules(rules()).await;
+    let Some(lab) = Lab::with_model(&[], Some(&model)).await else { return };
+    lab.install(&many(), "tidemill/many:0.1.0").await;
+    lab.install(&asks(), ID).await;
+    let ended = async |document: &Json, approved: Option<Json>| {
+        let mut body = json!({"workflow": document.to_string(), "inputs": {}, "user": "tester"});
+        if let Some(tools) = approved {
+            body["options"] = json!({"tool_approval": {"auto_approved_tools": tools}});
+        }
+        let run = lab.client.submit(&body).await;
+        lab.client.ended_within(&run, ENDED_WITHIN).await
+    };
+
+    let given = agent(&say(), "When?");
+    let refused = ended(&given, Some(json!([]))).await;
+    let error = refused["error"].as_str().unwrap_or_default();
+    assert!(error.contains("tidemill/many/many/say must be approved"), "{refused}");
+    for approved in ["say", "tidemill/many/many/say"] {
+        let free = ended(&given, Some(json!([approved]))).await;
+        assert_eq!(free["outputs"]["text"], "The tide comes. | ab", "{approved}: {free}");
+    }
+
+    // One that the strategy was not given.
+    let other = agent(&json!([]), "call say");
+    for approved in [json!([]), json!(["say"])] {
+        let refused = ended(&other, Some(approved)).await;
+        let said = refused["outputs"]["text"].as_str().unwrap_or_default();
+        assert!(said.contains("not among tool_approval.auto_approved_tools"), "{refused}");
+    }
+    for approved in [None, Some(json!(["tidemill/many/many/say"]))] {
+        let free = ended(&other, approved).await;
+        assert_eq!(free["outputs"]["text"], "ab", "{free}");
+    }
+
+    let question = ended(&agent(&json!([]), "call tidemill:options"), None).await;
+    let said = question["outputs"]["text"].as_str().unwrap_or_default();
+    assert!(said.contains("is no tool that a plugin can call"), "{question}");
 }

@@ -251,6 +251,11 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
 
 /// The journal of a held job; earlier entries are known to it.
 pub(crate) fn journal(jobs: &Arc<FakeJobs>) -> Journal {
+    journal_of_delivery(jobs, 1)
+}
+
+/// As [`journal`], of a job that is delivered for this time.
+pub(crate) fn journal_of_delivery(jobs: &Arc<FakeJobs>, number: u32) -> Journal {
     let entry = EntryId::new(5, 0);
     let name = JobName {
         lost_at: None,
@@ -258,12 +263,11 @@ pub(crate) fn journal(jobs: &Arc<FakeJobs>) -> Journal {
         node: "t".into(),
         attempt: 1,
         entry,
-        holder: Delivery { consumer: "w".into(), number: 1 },
+        holder: Delivery { consumer: "w".into(), number },
     };
     let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
-    let handle =
-        JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), app: None, name, started_at };
+    let handle = JobHandle { core: core(jobs, 1), place, number, run: run_id(), app: None, name, started_at };
     Journal::new(&handle, execution(5))
 }
 

@@ -168,12 +168,17 @@ impl Journal {
         self.until_answered(|| self.jobs().called(self.of.run, run)).await != Called::Unknown
     }
 
-    /// Marks the open journal entries as only waiting, so that continuing them does not count as a repetition.
-    async fn park_entries(&self) {
+    /// Marks the open entries as only looked at: a later begin of one is no repetition, unless an earlier worker has begun it.
+    pub(crate) async fn set_aside(&self) {
         let open = std::mem::take(&mut self.entries().open);
         for step in open {
             self.until_answered(|| self.jobs().park_step(&self.of, &step)).await;
         }
+    }
+
+    /// Marks the open journal entries as only waiting, so that continuing them does not count as a repetition.
+    async fn park_entries(&self) {
+        self.set_aside().await;
         for (of, step) in &self.enclosing {
             self.until_answered(|| self.jobs().park_step(of, step)).await;
         }

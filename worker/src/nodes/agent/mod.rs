@@ -72,8 +72,9 @@ pub async fn run(
     let strategy = match by_plugin::choose(data, means).await {
         Ok(Chosen::Own(strategy)) => strategy,
         Ok(Chosen::Plugin(found)) => {
-            return by_plugin::run(&found, data, node, variables, means, on_thought).await;
+            return Box::pin(by_plugin::run(&found, data, node, variables, means, on_thought)).await;
         }
+        Ok(Chosen::Ended(known)) => return by_plugin::recalled(&known, data, variables, means),
         Err(unready) => return not_ready(NodeResult::default(), unready),
     };
     let given = match parameters::resolve(data, variables) {

@@ -40,6 +40,9 @@ use crate::outside::providers::{Model, ModelReply, Question};
 use crate::outside::tools::workflow::unknown_app;
 use crate::outside::tools::{Tool, ToolCall as Call, ToolError, ToolName};
 
+/// The journal key of the first call of the model.
+pub(super) const FIRST_CALL: &str = "llm:1";
+
 /// A tool that the model may call.
 struct ReadyTool<'a> {
     /// The tool as configured by the author.
@@ -451,6 +454,7 @@ impl<'a> Rounds<'a> {
             step: Some((self.means.journal, step, the_try.number)),
             known: self.tools[at].tool.known().unwrap_or(KnownParameters::NOTHING),
             nested: 0,
+            auto_approved: self.means.auto_approved,
         };
         let invoked = self.tools[at].tool.invoke(call, &mut sink).await;
         let error = invoked.err().map(|error| error.to_string()).or(wrong);

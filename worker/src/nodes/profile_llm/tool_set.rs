@@ -210,7 +210,7 @@ impl<'a> ToolSet<'a> {
                 wrong.get_or_insert(failure.message);
             }
         };
-        let ToolAccess { run, http, files: place, journal, .. } = self.tool_access;
+        let ToolAccess { run, http, files: place, journal, auto_approved, .. } = self.tool_access;
         let call = Call {
             arguments,
             run,
@@ -221,6 +221,7 @@ impl<'a> ToolSet<'a> {
             step: Some((journal, step, the_try.number)),
             known: tool.tool.known().unwrap_or(KnownParameters::NOTHING),
             nested: 0,
+            auto_approved,
         };
         let invoked = tool.tool.invoke(call, &mut sink).await;
         let spent = collected.spent.take().filter(|(usage, _)| usage.is_any());

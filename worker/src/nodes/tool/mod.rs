@@ -264,6 +264,8 @@ async fn call_once(
         step: means.journal.map(|journal| (journal, CALL, the_try.number)),
         known: declared,
         nested: 0,
+        // The author has placed the call.
+        auto_approved: None,
     };
     let (mut collected, mut streamed, mut failure) = (Collected::default(), Vec::new(), None);
     let mut sink = |message: Message| {

@@ -15,7 +15,7 @@ use tidemill_common::wire::worker::PluginAbility;
 use tidemill_plugins::package::Strategy;
 use tokio::sync::watch;
 
-use super::{FoundModel, FoundTool, StrategyMessage, StrategyName};
+use super::{FoundModel, FoundTool, GivenTool, StrategyMessage, StrategyName};
 use crate::attempt::journal::Journal;
 use crate::jobs::shared::Core;
 use crate::outside::http::Http;
@@ -36,6 +36,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) files: &'a dyn Files,
     pub(crate) journal: Option<&'a Journal>,
     pub(crate) nested: u32,
+    pub(crate) auto_approved: Option<&'a [Arc<str>]>,
+    pub(crate) given: &'a [GivenTool],
 }
 
 /// There is none.
@@ -56,7 +58,11 @@ impl PluginHost {
 
     pub(crate) fn connect(&self, _: &Arc<Core>) {}
 
-    pub(crate) async fn strategy(&self, _: StrategyName<'_>) -> Result<Option<FoundStrategy>, ToolError> {
+    pub(crate) async fn strategy(
+        &self,
+        _: StrategyName<'_>,
+        _: bool,
+    ) -> Result<Option<FoundStrategy>, ToolError> {
         Ok(None)
     }
 
@@ -66,7 +72,8 @@ impl PluginHost {
         _: JsonMap,
         _: Asker<'_>,
         _: &mut (dyn FnMut(StrategyMessage) + Send),
-    ) -> Result<Option<Usage>, ToolError> {
+        _: &mut Option<Usage>,
+    ) -> Result<(), ToolError> {
         Err(ToolError::unavailable("plugins run only on Linux"))
     }
 

@@ -33,7 +33,7 @@ mod strategy;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use tidemill_common::nodes::tool::{Declaration, Message};
+use tidemill_common::nodes::tool::{Declaration, Message, ProviderKind};
 use tidemill_plugins::package::Facts;
 
 use crate::outside::providers::ModelProvider;
@@ -65,6 +65,21 @@ pub(crate) struct FoundModel {
     pub(crate) account: String,
     /// `None`: nothing is known.
     pub(crate) facts: Option<Facts>,
+}
+
+/// A tool that was given to an agent's strategy, as the strategy names it when it calls it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GivenTool {
+    pub(crate) kind: ProviderKind,
+    pub(crate) provider: String,
+    pub(crate) tool: String,
+    /// The plugin whose parameters the strategy knows: `author/name:version`.
+    pub(crate) plugin: Option<String>,
+}
+
+/// Tests whether a name is that of a question to a plugin. Such a name is no tool for models and for other plugins.
+pub(crate) fn is_question(tool: &str) -> bool {
+    tool.starts_with("tidemill:")
 }
 
 /// An agent strategy's name in a workflow.

@@ -190,6 +190,7 @@ mod tests {
         for (asked, name, parameters) in QUESTIONS {
             assert_eq!(Asked::of(name), Some(asked));
             assert_eq!(declaration(name).unwrap().parameters.len(), parameters.len());
+            assert!(super::super::is_question(name), "{name}");
         }
         assert_eq!((Asked::of("say"), declaration("say")), (None, None));
     }

@@ -106,11 +106,12 @@ impl PluginHost {
                 return asked.map_err(|error| failure(processes, error));
             }
             let (_, tool) = tool_of(&installed, name)?;
-            invoke(&invocation, processes, (tool, arguments), &mut *sink).await?;
+            let ended = invoke(&invocation, processes, (tool, arguments), &mut *sink).await;
+            // What a failed invocation has asked was paid, too.
             if let Some(usage) = answering.spent() {
                 sink(Message::Charged(Box::new(usage)));
             }
-            Ok(())
+            ended
         };
         answering.during(questions, work).await
     }
@@ -149,8 +150,9 @@ impl ToolRuntime for PluginHost {
 
 /// The run that a call works for.
 fn asker<'a>(call: &ToolCall<'a>) -> Asker<'a> {
-    let ToolCall { run, http, files, nested, .. } = *call;
-    Asker { run, http, files, journal: call.step.map(|(journal, ..)| journal), nested }
+    let ToolCall { run, http, files, nested, auto_approved, .. } = *call;
+    let journal = call.step.map(|(journal, ..)| journal);
+    Asker { run, http, files, journal, nested, auto_approved, given: &[] }
 }
 
 /// The names of the run and the node for log lines.

@@ -35,13 +35,19 @@ impl FoundStrategy {
 
 impl PluginHost {
     /// Finds an agent strategy of an installed plugin, and waits until the plugin is ready; `None` if the name is that of no
-    /// installed plugin.
+    /// installed plugin. `looks_again` reads the catalog now if no plugin is known to have it.
     ///
     /// # Errors
     /// The plugin is not ready on this worker, or has no such strategy.
-    pub(crate) async fn strategy(&self, name: StrategyName<'_>) -> Result<Option<FoundStrategy>, ToolError> {
+    pub(crate) async fn strategy(
+        &self,
+        name: StrategyName<'_>,
+        looks_again: bool,
+    ) -> Result<Option<FoundStrategy>, ToolError> {
         let Some(named) = PluginName::of(name.plugin, name.provider_id) else { return Ok(None) };
-        let Some(plugin) = self.chosen_strategy(&named, name.strategy).await? else { return Ok(None) };
+        let Some(plugin) = self.chosen_strategy(&named, name.strategy, looks_again).await? else {
+            return Ok(None);
+        };
         let Some(installed) = self.prepared(&plugin, false).await? else { return Ok(None) };
         let found = find(&installed.package.providers.agent_strategies, named.provider, name.strategy);
         let Some((provider, strategy)) = found else {
@@ -55,10 +61,11 @@ impl PluginHost {
         &self,
         named: &PluginName<'_>,
         strategy: &str,
+        looks_again: bool,
     ) -> Result<Option<InstalledPlugin>, ToolError> {
         // The second look is for one that was installed just now.
         let mut chosen = Ok(None);
-        for newest in [false, true] {
+        for newest in [false, true].into_iter().take(1 + usize::from(looks_again)) {
             let listed = self.listed(newest).await.unwrap_or_default();
             chosen = choose_strategy(&listed.plugins, named, strategy).map(Option::<&_>::cloned);
             if let Ok(Some(found)) = chosen {
@@ -68,8 +75,8 @@ impl PluginHost {
         chosen.map_err(ToolError::unavailable)
     }
 
-    /// Invokes a strategy. Messages go to `say` as they come. Returns the cost of what it has asked for, which is charged
-    /// already. Dropping the future ends the invocation.
+    /// Invokes a strategy. Messages go to `say` as they come. `spent` gets the cost of what it has asked for, which is charged
+    /// already, also if it fails. Dropping the future ends the invocation.
     ///
     /// # Errors
     /// The failure and its stage.
@@ -79,7 +86,8 @@ impl PluginHost {
         parameters: JsonMap,
         asker: Asker<'_>,
         say: &mut (dyn FnMut(StrategyMessage) + Send),
-    ) -> Result<Option<Usage>, ToolError> {
+        spent: &mut Option<Usage>,
+    ) -> Result<(), ToolError> {
         let processes = self.processes.as_ref().map_err(|reason| ToolError::unavailable(*reason))?;
         let owner = self.owner_of(*asker.run).await?;
         let (answering, questions) = Answering::new(self, &found.installed, asker);
@@ -117,9 +125,11 @@ impl PluginHost {
                     }
                 });
             }
-            Ok(answering.spent())
+            Ok(())
         };
-        answering.during(questions, work).await
+        let ended = answering.during(questions, work).await;
+        *spent = answering.spent();
+        ended
     }
 }
 

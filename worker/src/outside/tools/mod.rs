@@ -31,7 +31,7 @@ use tidemill_common::value::JsonMap;
 
 use crate::attempt::journal::Journal;
 use crate::outside::http::{Http, HttpSettingError};
-use crate::outside::plugins::{FoundTool, PluginHost};
+use crate::outside::plugins::{FoundTool, PluginHost, is_question};
 use crate::outside::tools::bridge::Bridge;
 use crate::outside::tools::builtin::Builtin;
 use crate::outside::tools::mcp::McpServer;
@@ -72,6 +72,8 @@ pub struct ToolCall<'a> {
     pub known: KnownParameters<'a>,
     /// How many plugins have called one another until this call.
     pub nested: u32,
+    /// Tools that a plugin may call back without approval; `None` if no tool needs one.
+    pub auto_approved: Option<&'a [Arc<str>]>,
 }
 
 /// Receives messages as they arrive.
@@ -276,12 +278,15 @@ impl Tools {
     /// Finds a tool for a model, which is told the parameters that the tool has at run time.
     ///
     /// # Errors
-    /// As [`Tools::find`], and the plugin of the tool cannot be asked.
+    /// As [`Tools::find`], the plugin of the tool cannot be asked, or the name is that of a question to a plugin.
     pub(crate) async fn find_for_model<'a>(
         &'a self,
         name: ToolName<'a>,
         run: &RunId,
     ) -> Result<Tool<'a>, ToolError> {
+        if is_question(name.tool) {
+            return Err(ToolError::unavailable(format!("{} is no tool that a model can call", name.tool)));
+        }
         let tool = self.find(name).await?;
         let changes = tool.declaration.as_ref().is_some_and(|declaration| declaration.takes_more);
         let (Some(plugins), Some(plugin), true) = (&self.plugins, &tool.plugin, changes) else {

@@ -1,6 +1,8 @@
 //! The parameters of a strategy, as Dify's agent node builds them: the model with its facts and the conversation so far, the tools
 //! with their parameters.
 
+use std::sync::Arc;
+
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::nodes::agent::parameters::{self, AgentTool};
@@ -13,7 +15,7 @@ use tidemill_plugins::package::{HISTORY, Kind};
 use super::super::rounds::Unready;
 use super::super::{Means, history};
 use super::map;
-use crate::outside::plugins::FoundStrategy;
+use crate::outside::plugins::{FoundStrategy, GivenTool};
 use crate::outside::tools::ToolName;
 
 /// Features of models that every release of the SDK knows. It refuses a model with another one.
@@ -40,16 +42,16 @@ impl From<NodeFailure> for Ungiven {
     }
 }
 
-/// Builds the parameters that the strategy declares; others are not sent.
+/// Builds the parameters that the strategy declares, and lists the tools among them; other parameters are not sent.
 pub(super) async fn parameters(
     found: &FoundStrategy,
     data: &AgentData,
     values: &JsonMap,
     variables: &(dyn Variables + Send + Sync),
     means: Means<'_>,
-) -> Result<JsonMap, Ungiven> {
+) -> Result<(JsonMap, Vec<GivenTool>), Ungiven> {
     let strategy = &found.strategy;
-    let mut given = JsonMap::new();
+    let (mut given, mut known) = (JsonMap::new(), Vec::new());
     for parameter in &strategy.parameters {
         let value = values.get(&parameter.name).filter(|value| !value.is_null()).cloned();
         let Some(value) = value.or_else(|| parameter.default.clone()) else { continue };
@@ -58,13 +60,13 @@ pub(super) async fn parameters(
             let history = if takes_history { history(data, variables)? } else { Vec::new() };
             model(value, &history, means).await?
         } else if parameter.kind == Kind::Tools {
-            Json::Array(tools(&value, variables, means).await?)
+            Json::Array(tools(&value, variables, means, &mut known).await?)
         } else {
             value
         };
         given.insert(parameter.name.clone(), value);
     }
-    Ok(given)
+    Ok((given, known))
 }
 
 async fn model(value: Json, history: &[Message], means: Means<'_>) -> Result<Json, Ungiven> {
@@ -106,12 +108,12 @@ async fn tools(
     value: &Json,
     variables: &(dyn Variables + Send + Sync),
     means: Means<'_>,
+    known: &mut Vec<GivenTool>,
 ) -> Result<Vec<Json>, Ungiven> {
     let given = parameters::tools(Some(value), variables)?;
-    if means.auto_approved.is_some() && !given.is_empty() {
-        let message =
-            "calls of tools must be approved in this run, and a plugin's strategy cannot ask for approval";
-        return Err(Ungiven::Unready(Unready { message: message.into(), lacks: None }));
+    for one in &given {
+        check(one, means.auto_approved)
+            .map_err(|message| Ungiven::Unready(Unready { message, lacks: None }))?;
     }
     let mut tools = Vec::with_capacity(given.len());
     for one in given {
@@ -120,25 +122,49 @@ async fn tools(
             provider_id: &one.provider,
             provider_name: &one.provider,
             tool: &one.name,
-            plugin: None,
+            plugin: one.plugin.as_deref(),
         };
-        let found = means.tools.find(name).await.map_err(|error| Ungiven::Unready(error.into()))?;
-        tools.push(tool(&one, found.declaration.as_ref()));
+        let found = means.tools.find_for_model(name, means.run).await;
+        let found = found.map_err(|error| Ungiven::Unready(error.into()))?;
+        // The one that was found, if the file names none.
+        let ToolName { kind, provider_id, .. } = found.name;
+        tools.push(tool(&one, (kind, provider_id), found.declaration.as_ref()));
+        let (provider, plugin) = (provider_id.to_owned(), found.plugin.clone());
+        known.push(GivenTool { kind, provider, tool: one.name.clone(), plugin });
     }
     Ok(tools)
 }
 
+/// Refuses a tool that the strategy could not call.
+fn check(tool: &AgentTool, approved: Option<&[Arc<str>]>) -> Result<(), String> {
+    let id = format!("{}/{}", tool.provider, tool.name);
+    if tool.kind == ProviderKind::Workflow {
+        return Err(format!(
+            "the tool {} is a workflow, which a plugin's strategy cannot call: take it from the agent's tools, or use a strategy \
+             of Tidemill (plugins.prefer = \"own\")",
+            tool.name
+        ));
+    }
+    let is_free = |all: &[Arc<str>]| all.iter().any(|name| **name == *tool.name || **name == *id);
+    if approved.is_none_or(is_free) {
+        return Ok(());
+    }
+    Err(format!(
+        "calls of the tool {id} must be approved in this run, and a plugin's strategy cannot ask for approval"
+    ))
+}
+
 /// A tool as the SDK reads it.
-fn tool(given: &AgentTool, declared: Option<&Declaration>) -> Json {
+fn tool(given: &AgentTool, (kind, provider): (ProviderKind, &str), declared: Option<&Declaration>) -> Json {
     let description = prompt::spec(given, declared).description;
     let parameters = declared.map(|declared| declared.parameters.as_slice()).unwrap_or_default();
-    let kind = match given.kind {
+    let kind = match kind {
         ProviderKind::Plugin | ProviderKind::Any => ProviderKind::Builtin,
         kind => kind,
     };
     json!({
         "identity": {
-            "author": "", "name": given.name, "label": {"en_US": given.name}, "provider": given.provider,
+            "author": "", "name": given.name, "label": {"en_US": given.name}, "provider": provider,
         },
         "parameters": parameters.iter().map(|one| parameter(one, &given.fixed)).collect::<Vec<_>>(),
         "description": {"human": {"en_US": description}, "llm": description},
@@ -164,4 +190,33 @@ fn parameter(parameter: &Parameter, fixed: &JsonMap) -> Json {
         "form": form, "required": parameter.required, "default": default,
         "options": parameter.options.iter().map(option).collect::<Vec<_>>(), "input_schema": parameter.schema,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(kind: ProviderKind) -> AgentTool {
+        let (provider, name) = ("a/p/web".into(), "find".into());
+        AgentTool { kind, provider, name, plugin: None, description: None, fixed: JsonMap::new() }
+    }
+
+    #[test]
+    fn a_tool_that_a_strategy_could_not_call_is_refused_by_its_name() {
+        let approved: [Arc<str>; 1] = ["a/p/web/find".into()];
+        assert_eq!(check(&given(ProviderKind::Builtin), None), Ok(()));
+        assert_eq!(check(&given(ProviderKind::Builtin), Some(&approved)), Ok(()));
+        let refused = check(&given(ProviderKind::Builtin), Some(&[])).unwrap_err();
+        assert!(refused.contains("a/p/web/find must be approved"), "{refused}");
+        let workflow = check(&given(ProviderKind::Workflow), None).unwrap_err();
+        assert!(workflow.contains("the tool find is a workflow"), "{workflow}");
+    }
+
+    #[test]
+    fn a_tool_has_the_provider_that_was_found() {
+        let any = tool(&given(ProviderKind::Any), (ProviderKind::Api, "search"), None);
+        assert_eq!((&any["provider_type"], &any["identity"]["provider"]), (&json!("api"), &json!("search")));
+        let of_plugin = tool(&given(ProviderKind::Plugin), (ProviderKind::Plugin, "a/p/web"), None);
+        assert_eq!(of_plugin["provider_type"], "builtin");
+    }
 }

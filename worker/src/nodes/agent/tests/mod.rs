@@ -1,6 +1,7 @@
 //! Tests of the node with a scripted local model and tool: requests, calls, and results after failures.
 
 mod beyond;
+mod choice;
 mod rounds;
 
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,8 @@ use tidemill_common::nodes::NodeData;
 
 use super::*;
 use crate::nodes::mock_server::{MockServer, Reply, TOKENS, Values, mock_server, says};
-use crate::tests::fake::{FakeJobs, execution, journal, run_id};
+use crate::outside::plugins::PluginHost;
+use crate::tests::fake::{FakeJobs, execution, journal_of_delivery, run_id};
 
 const STRATEGIES: [Strategy; 2] = [Strategy::FunctionCalling, Strategy::ReAct];
 /// A model reply that calls a tool with this argument text, in the form of a strategy.
@@ -74,6 +76,9 @@ struct Setup {
     parameters: Json,
     fields: Json,
     variables: Json,
+    /// How often the job was delivered.
+    delivery: u32,
+    plugins: Option<Arc<PluginHost>>,
 }
 
 impl Setup {
@@ -86,6 +91,8 @@ impl Setup {
             parameters: json!({}),
             fields: json!({}),
             variables: json!({}),
+            delivery: 1,
+            plugins: None,
         }
     }
 
@@ -134,6 +141,10 @@ impl Setup {
         };
         let http = HttpConfig::default();
         let tools = Tools::new(&config, &http).unwrap();
+        let tools = match self.plugins {
+            Some(plugins) => tools.with_plugins(plugins),
+            None => tools,
+        };
         let http = Http::new(&http).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let files = Folder::at(folder.path().to_str().unwrap()).unwrap();
@@ -147,12 +158,12 @@ impl Setup {
             files: &files,
             run: &run_id(),
             execution: execution(5),
-            journal: &journal(jobs),
+            journal: &journal_of_delivery(jobs, self.delivery),
             on_piece: &on_piece,
             flush: &|| {},
             auto_approved: None,
         };
-        let result = run(data, node, &Values(self.variables), means, &mut on_thought).await;
+        let result = Box::pin(run(data, node, &Values(self.variables), means, &mut on_thought)).await;
         Ran { result, pieces: told.into_inner().unwrap(), thoughts }
     }
 }

@@ -1,21 +1,30 @@
 //! Models that answer in words, through the providers of this worker: with their limits, and charged at once.
 
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::structured::Schema;
+use tidemill_common::nodes::llm::tokens;
 use tidemill_common::nodes::llm::{ModelConfig, ModelMode, Role};
 use tidemill_common::value::JsonMap;
 use tidemill_plugins::process::Parts;
 use tokio::sync::mpsc;
 
 use super::prompt::{calls, tools};
+use super::running::Running;
 use super::{Answering, text};
 use crate::attempt::journal::ChargeSource;
 use crate::nodes::llm::{bill, lost};
 use crate::nodes::model_files::{FileStore, store_files};
 use crate::outside::providers::profile::Responder;
 use crate::outside::providers::{Model, ModelReply, Question};
+
+/// The longest time for which a model is read whose words the plugin does not take any more.
+const READ_ON: Duration = Duration::from_secs(60);
 
 /// What a model is asked, with where the answer goes.
 struct Asking<'a> {
@@ -95,30 +104,28 @@ impl Answering<'_> {
         let Asking { provider, model, question, pieces } = asking;
         let call = Self::call_name();
         let waiter = self.waiter(&call);
+        let running = Running::new(&waiter, (provider, model), tokens::estimate(&question.messages));
         let (to, mut said) = mpsc::unbounded_channel();
         let mut has_piece = false;
         let mut on_delta = |piece: &str| {
             has_piece = true;
+            running.said(piece);
             // The receiver lives longer.
             let _ = to.send(piece.to_owned());
         };
-        let answer = {
-            let job = model.for_job(&waiter, &call);
-            let asked = job.ask(question, &mut on_delta);
-            tokio::pin!(asked);
-            loop {
-                tokio::select! {
-                    biased;
-                    // The model is not read while the plugin does not read.
-                    Some(piece) = said.recv() => {
-                        if let Some(parts) = pieces {
-                            parts.send(chunk(model.name(), &piece, Vec::new(), Json::Null, None)).await?;
-                        }
-                    }
-                    answer = &mut asked => break answer,
-                }
+        let mut send = |piece: String| {
+            async move {
+                let Some(parts) = pieces else { return Ok(()) };
+                parts.send(chunk(model.name(), &piece, Vec::new(), Json::Null, None)).await
             }
+            .boxed()
         };
+        let (answer, refused) = {
+            let job = model.for_job(&waiter, &call);
+            read(job.ask(question, &mut on_delta), &mut said, &mut send).await
+        };
+        let Some(answer) = answer else { return Err(refused.unwrap_or_default()) };
+        running.end();
         let mut reply = match answer {
             Ok(reply) => reply,
             Err(error) => {
@@ -130,10 +137,11 @@ impl Answering<'_> {
         };
         let usage = bill(model, &reply);
         self.charge(&call, &usage, ChargeSource::Model(provider.to_owned(), model.name().to_owned()));
-        if let Some(parts) = pieces {
-            while let Ok(piece) = said.try_recv() {
-                parts.send(chunk(model.name(), &piece, Vec::new(), Json::Null, None)).await?;
-            }
+        if let Some(reason) = refused {
+            return Err(reason);
+        }
+        while let Ok(piece) = said.try_recv() {
+            send(piece).await?;
         }
         let file_store = FileStore { run: self.asker.run, http: self.asker.http, files: self.asker.files };
         let linked = store_files(&mut reply, file_store).await.map_err(|failure| failure.message)?;
@@ -142,6 +150,29 @@ impl Answering<'_> {
         reply.text = linked.text;
         Ok((reply, rest, Json::Object(usage.record)))
     }
+}
+
+/// Sends pieces until the answer is there. After a failed piece the model is read on without the plugin, so that it is charged
+/// by what the provider has counted. Returns the answer, or `None` if it did not come in time, and why a piece failed.
+async fn read<'s, T>(
+    asked: impl Future<Output = T>,
+    said: &mut mpsc::UnboundedReceiver<String>,
+    send: &mut (impl FnMut(String) -> BoxFuture<'s, Result<(), String>> + Send),
+) -> (Option<T>, Option<String>) {
+    tokio::pin!(asked);
+    let refused = loop {
+        tokio::select! {
+            biased;
+            // The model is not read while the plugin does not read.
+            Some(piece) = said.recv() => {
+                if let Err(reason) = send(piece).await {
+                    break reason;
+                }
+            }
+            answer = &mut asked => return (Some(answer), None),
+        }
+    };
+    (tokio::time::timeout(READ_ON, asked).await.ok(), Some(refused))
 }
 
 /// The model that a request names.
@@ -177,4 +208,40 @@ fn chunk(model: &str, text: &str, calls: Vec<Json>, usage: Json, finish_reason: 
             "message": {"role": "assistant", "content": text, "name": null, "tool_calls": calls},
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a model that says three pieces, and ends then or never, for a plugin that takes the first `taken`.
+    async fn read_for(taken: usize, ends: bool) -> (Option<&'static str>, Option<String>, Vec<String>) {
+        let (to, mut said) = mpsc::unbounded_channel();
+        let asked = async move {
+            for piece in ["a", "b", "c"] {
+                to.send(piece.to_owned()).unwrap();
+                tokio::task::yield_now().await;
+            }
+            if ends { "abc" } else { std::future::pending().await }
+        };
+        let mut sent = Vec::new();
+        let mut send = |piece: String| {
+            let is_taken = sent.len() < taken;
+            sent.push(piece);
+            std::future::ready(if is_taken { Ok(()) } else { Err("no more".to_owned()) }).boxed()
+        };
+        let (answer, refused) = read(asked, &mut said, &mut send).await;
+        (answer, refused, sent)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_model_is_read_to_its_end_also_if_the_plugin_takes_no_more() {
+        let (answer, refused, sent) = read_for(3, true).await;
+        assert_eq!((answer, refused), (Some("abc"), None));
+        assert!(sent.starts_with(&["a".into(), "b".into()]), "{sent:?}");
+        let refused = Some("no more".to_owned());
+        assert_eq!(read_for(1, true).await, (Some("abc"), refused.clone(), vec!["a".into(), "b".into()]));
+        // Until it is too long.
+        assert_eq!(read_for(0, false).await, (None, refused, vec!["a".into()]));
+    }
 }

@@ -9,11 +9,12 @@ mod llm;
 mod models;
 mod node;
 mod prompt;
+mod running;
 mod storage;
 mod tool;
 mod upload;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use tidemill_plugins::process::{Answers, Intake, Offered, Parts, Question, Uploa
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
+use super::GivenTool;
 use super::host::PluginHost;
 use crate::attempt::journal::{ChargeSource, Journal};
 use crate::jobs::shared::Core;
@@ -50,6 +52,10 @@ pub(crate) struct Asker<'a> {
     pub(crate) journal: Option<&'a Journal>,
     /// How many plugins call one another until this invocation.
     pub(crate) nested: u32,
+    /// Tools that it may call without approval; `None` if no tool needs one.
+    pub(crate) auto_approved: Option<&'a [Arc<str>]>,
+    /// The tools that an agent's strategy was given.
+    pub(crate) given: &'a [GivenTool],
 }
 
 /// Something that a process asks.
@@ -212,7 +218,7 @@ impl<'a> Answering<'a> {
     where
         'a: 'c,
     {
-        InPlace { asker: self.asker, call }
+        InPlace { asker: self.asker, call, waits: AtomicBool::new(false) }
     }
 }
 
@@ -220,6 +226,14 @@ impl<'a> Answering<'a> {
 struct InPlace<'a> {
     asker: Asker<'a>,
     call: &'a str,
+    /// True while the call waits for a limit.
+    waits: AtomicBool,
+}
+
+impl InPlace<'_> {
+    fn is_waiting(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
+    }
 }
 
 #[async_trait::async_trait]
@@ -231,7 +245,9 @@ impl Waiter for InPlace<'_> {
     }
 
     async fn wait(&self, wait: Duration, _: &str) {
+        self.waits.store(true, Ordering::Relaxed);
         tokio::time::sleep(wait).await;
+        self.waits.store(false, Ordering::Relaxed);
     }
 
     fn run(&self) -> Option<RunId> {

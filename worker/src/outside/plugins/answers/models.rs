@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::Usage;
+use tidemill_common::nodes::llm::tokens;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_plugins::process::Parts;
 
 use super::llm::config;
+use super::running::Running;
 use super::{Answering, text};
 use crate::attempt::journal::ChargeSource;
 use crate::outside::providers::{Model, Recording, Spoken};
@@ -19,7 +21,10 @@ impl Answering<'_> {
         let (provider, model) = self.model(request).await?;
         let call = Self::call_name();
         let waiter = self.waiter(&call);
-        let answer = model.for_job(&waiter, &call).embed(&texts(request, "texts")?).await;
+        let texts = texts(request, "texts")?;
+        let running = Running::new(&waiter, (&provider, &model), tokens_of(&texts));
+        let answer = model.for_job(&waiter, &call).embed(&texts).await;
+        running.end();
         let (vectors, tokens) = answer.map_err(|error| error.message)?;
         let usage = self.count(&call, &provider, &model, tokens);
         let price = |key: &str| usage.record.get(key).cloned().unwrap_or_else(|| json!("0"));
@@ -40,7 +45,9 @@ impl Answering<'_> {
         let most = most.unwrap_or(documents.len());
         let call = Self::call_name();
         let waiter = self.waiter(&call);
+        let running = Running::new(&waiter, (&provider, &model), tokens_of(&documents));
         let answer = model.for_job(&waiter, &call).rerank(query, &documents, most).await;
+        running.end();
         let (ranking, tokens) = answer.map_err(|error| error.message)?;
         self.count(&call, &provider, &model, tokens);
         let least = request["score_threshold"].as_f64().unwrap_or(f64::MIN);
@@ -52,7 +59,10 @@ impl Answering<'_> {
 
     pub(super) async fn moderation(&self, request: &Json) -> Result<Json, String> {
         let (_, model) = self.model(request).await?;
-        let flagged = model.moderate(text(request, "text")?).await;
+        let call = Self::call_name();
+        let waiter = self.waiter(&call);
+        // No provider counts tokens for it.
+        let flagged = model.for_job(&waiter, &call).moderate(text(request, "text")?).await;
         Ok(json!({"result": flagged.map_err(|error| error.message)?}))
     }
 
@@ -64,13 +74,17 @@ impl Answering<'_> {
         let call = Self::call_name();
         let waiter = self.waiter(&call);
         let answer = model.for_job(&waiter, &call).transcribe(&recording).await;
-        let (said, tokens) = answer.map_err(|error| error.message)?;
-        self.count(&call, &provider, &model, tokens);
+        let (said, counted) = answer.map_err(|error| error.message)?;
+        if counted == Tokens::default() {
+            self.estimate(&call, &provider, &model, Tokens { prompt: 0, completion: chars_of(&said) });
+        } else {
+            self.count(&call, &provider, &model, counted);
+        }
         Ok(json!({"result": said}))
     }
 
     pub(super) async fn sound(&self, request: &Json, parts: &Parts) -> Result<(), String> {
-        let (_, model) = self.model(request).await?;
+        let (provider, model) = self.model(request).await?;
         let spoken = Spoken {
             text: text(request, "content_text")?,
             voice: request["voice"].as_str().unwrap_or_default(),
@@ -78,8 +92,13 @@ impl Answering<'_> {
         };
         let call = Self::call_name();
         let waiter = self.waiter(&call);
-        let sound: Bytes =
-            model.for_job(&waiter, &call).speak(spoken).await.map_err(|error| error.message)?;
+        let prompt = chars_of(spoken.text);
+        let running = Running::new(&waiter, (&provider, &model), prompt);
+        let answer = model.for_job(&waiter, &call).speak(spoken).await;
+        running.end();
+        let sound: Bytes = answer.map_err(|error| error.message)?;
+        // As for our own nodes.
+        self.estimate(&call, &provider, &model, Tokens { prompt, completion: 0 });
         for piece in sound.chunks(SOUND_BYTES) {
             let digits: String = piece.iter().map(|byte| format!("{byte:02x}")).collect();
             parts.send(json!({"result": digits})).await?;
@@ -98,6 +117,20 @@ impl Answering<'_> {
         self.charge(call, &usage, ChargeSource::Model(provider.to_owned(), model.name().to_owned()));
         usage
     }
+
+    /// Charges tokens that the provider has not counted.
+    fn estimate(&self, call: &str, provider: &str, model: &Model, tokens: Tokens) {
+        let usage = usage::estimated(usage::bill(tokens, model.pricing.as_ref(), Timing::default()));
+        self.charge(call, &usage, ChargeSource::Model(provider.to_owned(), model.name().to_owned()));
+    }
+}
+
+fn chars_of(text: &str) -> u64 {
+    tokens::of_chars(text.chars().count() as u64)
+}
+
+fn tokens_of(texts: &[String]) -> u64 {
+    texts.iter().map(|text| chars_of(text)).sum()
 }
 
 fn texts(request: &Json, key: &str) -> Result<Vec<String>, String> {

@@ -1,6 +1,8 @@
 //! Tools that a plugin calls: those of other plugins, of this program, of OpenAPI documents and MCP servers, and of the service
 //! at `tools.endpoint`.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
@@ -8,6 +10,7 @@ use tidemill_common::nodes::tool::{KnownParameters, Message, ProviderKind};
 use tidemill_plugins::process::Parts;
 use tokio::sync::mpsc;
 
+use super::super::{GivenTool, is_question};
 use super::{Answering, text};
 use crate::attempt::journal::ChargeSource;
 use crate::outside::tools::{ToolCall, ToolName};
@@ -27,7 +30,13 @@ impl Answering<'_> {
             return Err("a plugin cannot call a workflow here; call it with a node of the workflow".into());
         }
         let (provider, tool) = (text(&request, "provider")?, text(&request, "tool")?);
-        let name = ToolName { kind, provider_id: provider, provider_name: provider, tool, plugin: None };
+        if is_question(tool) {
+            return Err(format!("{tool} is no tool that a plugin can call"));
+        }
+        let given = given(self.asker.given, kind, provider, tool);
+        check_approval(self.asker.auto_approved, given.is_some(), provider, tool)?;
+        let plugin = given.and_then(|given| given.plugin.as_deref());
+        let name = ToolName { kind, provider_id: provider, provider_name: provider, tool, plugin };
         let found = self.worker()?.outside.tools.find(name).await.map_err(|error| error.message)?;
         let arguments = found.cast(arguments)?;
         let call = Self::call_name();
@@ -41,6 +50,7 @@ impl Answering<'_> {
             step: self.asker.journal.map(|journal| (journal, call.as_str(), 1)),
             known: found.known().unwrap_or(KnownParameters::NOTHING),
             nested: self.asker.nested + 1,
+            auto_approved: self.asker.auto_approved,
         };
         let (to, mut said) = mpsc::unbounded_channel();
         let mut sink = |message: Message| {
@@ -83,6 +93,32 @@ impl Answering<'_> {
     }
 }
 
+/// The tool of an agent's strategy that a question names.
+fn given<'g>(all: &'g [GivenTool], kind: ProviderKind, provider: &str, tool: &str) -> Option<&'g GivenTool> {
+    // The SDK has no word for tools of plugins alone.
+    let word = |kind: ProviderKind| if kind == ProviderKind::Plugin { ProviderKind::Builtin } else { kind };
+    all.iter().find(|one| word(one.kind) == word(kind) && one.provider == provider && one.tool == tool)
+}
+
+/// Refuses a tool that needs approval in this run, because a plugin cannot ask a person. As in our own agents, the name alone
+/// is enough for a tool that the author has given to the agent; any other must be approved with its provider.
+fn check_approval(
+    approved: Option<&[Arc<str>]>,
+    is_given: bool,
+    provider: &str,
+    tool: &str,
+) -> Result<(), String> {
+    let id = format!("{provider}/{tool}");
+    let is_free = |name: &Arc<str>| **name == *id || is_given && **name == *tool;
+    if approved.is_none_or(|all| all.iter().any(is_free)) {
+        return Ok(());
+    }
+    Err(format!(
+        "calls of tools must be approved in this run, and a plugin cannot ask for approval: {id} is not among \
+         tool_approval.auto_approved_tools"
+    ))
+}
+
 fn blob(bytes: &[u8], mime_type: Option<String>, filename: Option<String>) -> Json {
     let meta = json!({"mime_type": mime_type, "filename": filename});
     json!({"type": "blob", "message": {"blob": STANDARD.encode(bytes)}, "meta": meta})
@@ -121,6 +157,45 @@ fn part(message: Message) -> Option<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plugin_calls_a_tool_in_the_version_that_its_strategy_was_given() {
+        let one = |kind, plugin: Option<&str>| GivenTool {
+            kind,
+            provider: "a/p/web".into(),
+            tool: "find".into(),
+            plugin: plugin.map(str::to_owned),
+        };
+        let all = [one(ProviderKind::Api, None), one(ProviderKind::Builtin, Some("a/p:1.0.0"))];
+        let plugin = |kind, tool| given(&all, kind, "a/p/web", tool).map(|found| found.plugin.as_deref());
+        for kind in [ProviderKind::Builtin, ProviderKind::Plugin] {
+            assert_eq!(plugin(kind, "find"), Some(Some("a/p:1.0.0")), "{kind:?}");
+        }
+        assert_eq!(
+            (plugin(ProviderKind::Api, "find"), plugin(ProviderKind::Mcp, "find")),
+            (Some(None), None)
+        );
+        assert_eq!(plugin(ProviderKind::Builtin, "drop"), None);
+    }
+
+    #[test]
+    fn a_tool_that_needs_approval_is_refused() {
+        let approved: [Arc<str>; 2] = ["find".into(), "web/read".into()];
+        let check = |is_given, provider, tool| check_approval(Some(&approved), is_given, provider, tool);
+        assert!(check_approval(None, false, "web", "drop").is_ok(), "no tool of the run needs approval");
+        assert!(check(true, "web", "find").is_ok() && check(false, "web", "read").is_ok());
+        for (is_given, provider, tool) in [
+            (false, "other", "find"),
+            (false, "other", "read"),
+            (true, "web", "drop"),
+            (false, "web", "drop"),
+        ] {
+            let refused = check(is_given, provider, tool).unwrap_err();
+            assert!(refused.contains(&format!("{provider}/{tool}")), "{refused}");
+            assert!(refused.contains("tool_approval.auto_approved_tools"), "{refused}");
+        }
+        assert!(check_approval(Some(&[]), true, "web", "find").is_err());
+    }
 
     #[test]
     fn messages_of_a_tool_are_those_that_the_sdk_reads() {

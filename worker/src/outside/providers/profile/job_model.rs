@@ -192,6 +192,26 @@ impl JobModel<'_> {
         }
     }
 
+    /// As [`Model::moderate`], with a permit as [`Self::ask`].
+    ///
+    /// # Errors
+    /// As [`Model::moderate`].
+    pub async fn moderate(&self, text: &str) -> Result<bool, ModelError> {
+        let Some(limited) = &self.model.limited else { return self.model.moderate(text).await };
+        let prompt = tokens::of_chars(text.chars().count() as u64);
+        let mut limited_call = limited.new_call(self.waiter, self.key, prompt);
+        loop {
+            let permit = limited_call.permit().await;
+            let answer = permit.during(self.model.moderate(text)).await;
+            let usage =
+                |_: &bool| CallUsage { tokens: Tokens { prompt, completion: 0 }, ..CallUsage::default() };
+            let ended = permit.end(answer, usage, false).await;
+            if let Some(answer) = limited_call.over(ended).await {
+                return answer;
+            }
+        }
+    }
+
     /// Estimates the tokens of a question and its longest reply, as providers reserve them in advance.
     fn estimate(&self, question: &Question) -> u64 {
         let texts = question.messages.iter().flat_map(|message| &message.parts);

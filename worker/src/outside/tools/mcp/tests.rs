@@ -155,6 +155,7 @@ async fn call(server: &McpServer, name: &str, arguments: Json) -> Result<Vec<Mes
         idempotency_key: "k",
         sends_key: false,
         nested: 0,
+        auto_approved: None,
         step: None,
         known: KnownParameters::NOTHING,
     };

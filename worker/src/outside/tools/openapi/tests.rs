@@ -156,6 +156,7 @@ async fn invoke(
         idempotency_key: "k1",
         sends_key: true,
         nested: 0,
+        auto_approved: None,
         step: None,
         known: KnownParameters::NOTHING,
     };
