@@ -35,7 +35,11 @@ async fn as_many_removals_are_under_way_as_the_setting_says() {
             "{}",
             refused.text
         );
-        assert!(refused.text.contains("at most 1 are allowed at the same time (scheduler.removals_max)"), "{}", refused.text);
+        assert!(
+            refused.text.contains("at most 1 are allowed at the same time (scheduler.removals_max)"),
+            "{}",
+            refused.text
+        );
         assert!(refused.headers.contains_key("retry-after"), "{:?}", refused.headers);
     }
     assert_eq!(admin.get(&format!("/api/v1/apps/{id}")).await.body["state"], "on", "nothing has begun");
