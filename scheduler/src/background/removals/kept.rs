@@ -188,7 +188,7 @@ impl Removals {
         for _ in 0..UPLOADS {
             let next = each.try_next().await?;
             let day = next.as_ref().map(|upload| upload.id.day().unwrap_or_default());
-            if removal.is_left && day.as_deref() != Some(&removal.place) {
+            if removal.is_left && day.as_deref() != Some(removal.place.as_str()) {
                 removal.is_left = false;
                 each = begin(removal);
                 continue;

@@ -42,11 +42,11 @@ impl Part {
                 return (part, place.to_owned());
             }
         }
-        match removal.user {
-            // An earlier version has begun with the app's list; the look begins again.
-            Some(_) if removal.looks == 0 => (Self::Called, String::new()),
-            _ => (Self::OfApp, removal.place.clone()),
+        if removal.user.is_some() && removal.looks == 0 {
+            // An earlier version may have begun with the app's list; the look begins again.
+            return (Self::Called, String::new());
         }
+        (Self::OfApp, removal.place.clone())
     }
 
     /// Begins its places.
