@@ -28,7 +28,7 @@ impl Expiry {
 /// The key that is replaced, and for how long it stays valid.
 #[derive(Debug, Args)]
 pub(super) struct Rotation {
-    /// Id of the old key, as `ls` shows it
+    /// Id of the old key, as `keys ls` or `admin-keys ls` shows it
     pub(super) id: String,
     /// For how long the old key stays valid: 90m, 24h, 7d; 0s revokes it at once
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = seconds)]
@@ -62,7 +62,7 @@ impl Rotation {
 /// The key that is revoked.
 #[derive(Debug, Args)]
 pub(super) struct Revocation {
-    /// Id of the key, as `ls` shows it
+    /// Id of the key, as `keys ls` or `admin-keys ls` shows it
     pub(super) id: String,
     #[command(flatten)]
     pub(super) common: Common,

@@ -49,7 +49,7 @@ places! {
     KeyReserved "scheduler.key_reserved" Scheduler "an idempotency key is reserved, its run does not exist yet",
     ConversationEntered "scheduler.conversation_entered" Scheduler "a run is registered as the newest of its conversation, but does not exist yet",
     PlaceTaken "scheduler.place_taken" Scheduler "a place among the runs of an app with a limit is taken, its run does not exist yet",
-    PlaceLeft "scheduler.place_left" Scheduler "the end of a run of an app with a limit is written, its place is not given back yet",
+    PlaceLeft "scheduler.place_left" Scheduler "the end or the pause of a run of an app with a limit is written, its place is not given back yet",
     RunCreated "scheduler.run_created" Scheduler "a run exists, the client has no answer yet",
     TurnMade "scheduler.turn_made" Scheduler "a conversation turn is assembled, but not stored",
     TurnKept "scheduler.turn_kept" Scheduler "a conversation turn is stored, the waiting client is not notified yet",

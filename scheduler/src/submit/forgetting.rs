@@ -26,13 +26,14 @@ impl Submitter {
     }
 
     /// Hides runs, also those of other conversations or none, with all that belongs to them. As
-    /// [`Self::forget_messages`].
+    /// [`Self::forget_messages`]. Returns the number of those that were not hidden before.
     ///
     /// # Errors
     /// Errors of the store.
-    pub(crate) async fn forget_runs(&self, app: &str, runs: &[RunId]) -> Result<(), StoreError> {
-        self.store.removals().discard_runs(runs).await?;
-        self.forget_beside(app, runs).await
+    pub(crate) async fn forget_runs(&self, app: &str, runs: &[RunId]) -> Result<usize, StoreError> {
+        let hidden = self.store.removals().discard_runs(runs).await?;
+        self.forget_beside(app, runs).await?;
+        Ok(hidden)
     }
 
     /// Forgets that a removed user was noted.

@@ -45,22 +45,37 @@ pub(super) async fn uploads_are_refused_above_the_quota_of_their_app_or_user(s: 
 
 pub(super) async fn a_removed_upload_counts_no_longer_and_takes_nothing_from_others(s: Subject) -> Outcome {
     let store = s.store();
-    let give_back =
-        async |user: &str, day: &str, bytes| store.removals().give_back_upload("app", user, day, bytes).await;
-    for (user, bytes) in [("u", 50), ("v", 50)] {
-        same(user, store.charge_upload(&charge(user, "2025-01-01", bytes)).await?, UploadCharged::Taken)?;
+    let give_back = async |user: &str, until: &str, kept| {
+        store.removals().give_back_uploads("app", user, until, kept).await
+    };
+    let used_by = async |user: &str| {
+        let charge = UploadCharge { app_max: 0, ..charge(user, "2025-01-02", 61) };
+        store.charge_upload(&charge).await
+    };
+    for (user, day, bytes) in
+        [("u", "2025-01-01", 10), ("u", "2025-01-02", 30), ("u", "2025-01-03", 10), ("v", "2025-01-02", 50)]
+    {
+        same(user, store.charge_upload(&charge(user, day, bytes)).await?, UploadCharged::Taken)?;
     }
-    give_back("u", "2025-01-01", 20).await?;
-    give_back("w", "2025-01-01", 60).await?;
-    give_back("u", "2025-01-02", 60).await?;
-    let full = UploadCharged::AppFull { used: 80 };
-    same("a part", store.charge_upload(&charge("w", "2025-01-01", 21)).await?, full)?;
-    // More than was counted for the user, and twice: another upload of that day was not counted.
-    give_back("u", "2025-01-01", 60).await?;
-    give_back("u", "2025-01-01", 60).await?;
+    give_back("w", "2025-01-03", 0).await?;
+    give_back("u", "2024-12-31", 0).await?;
+    let full = UploadCharged::AppFull { used: 100 };
+    same("nothing yet", store.charge_upload(&charge("w", "2025-01-02", 1)).await?, full)?;
+    // Twice: what the user has uploaded since, and later, stays counted, and so does the other user's.
+    for again in [false, true] {
+        give_back("u", "2025-01-02", 20).await?;
+        let full = UploadCharged::AppFull { used: 80 };
+        same("the rest", store.charge_upload(&charge("w", "2025-01-02", 21)).await?, full)?;
+        let full = UploadCharged::UserFull { used: 30 };
+        same(if again { "again" } else { "of the user" }, used_by("u").await?, full)?;
+    }
+    give_back("u", "2025-01-03", 60).await?;
+    let full = UploadCharged::UserFull { used: 10 };
+    same("not more than was counted", used_by("u").await?, full)?;
+    give_back("u", "2025-01-03", 0).await?;
     let full = UploadCharged::AppFull { used: 50 };
-    same("the other one's", store.charge_upload(&charge("w", "2025-01-01", 51)).await?, full)?;
-    same("all of it", store.charge_upload(&charge("u", "2025-01-01", 50)).await?, UploadCharged::Taken)
+    same("the other one's", store.charge_upload(&charge("w", "2025-01-02", 51)).await?, full)?;
+    same("all of it", store.charge_upload(&charge("u", "2025-01-02", 50)).await?, UploadCharged::Taken)
 }
 
 pub(super) async fn uploads_of_days_that_are_removed_do_not_count(s: Subject) -> Outcome {

@@ -35,7 +35,11 @@ async fn as_many_removals_are_under_way_as_the_setting_says() {
             "{}",
             refused.text
         );
-        assert!(refused.text.contains("at most 1 may be (scheduler.removals_max)"), "{}", refused.text);
+        assert!(
+            refused.text.contains("at most 1 are allowed at the same time (scheduler.removals_max)"),
+            "{}",
+            refused.text
+        );
         assert!(refused.headers.contains_key("retry-after"), "{:?}", refused.headers);
     }
     assert_eq!(admin.get(&format!("/api/v1/apps/{id}")).await.body["state"], "on", "nothing has begun");
@@ -100,14 +104,39 @@ async fn uploads_of_a_removed_user_count_for_no_quota() {
     }
 }
 
+/// Publishes an app with a schedule and a webhook; returns its id.
+async fn with_trigger_and_webhook(admin: &Client) -> String {
+    let plan =
+        json!({"type": "trigger-schedule", "mode": "cron", "cron_expression": "0 0 1 1 *", "title": "plan"});
+    let end = json!({"type": "end", "outputs": [{"variable": "at", "value_selector": ["sys", "timestamp"]}]});
+    let nodes = json!([{"id": "plan", "data": plan}, {"id": "end", "data": end}]);
+    let graph = json!({"nodes": nodes, "edges": [{"source": "plan", "target": "end"}]});
+    let workflow = json!({"kind": "app", "app": {"mode": "workflow", "name": "Planned"},
+        "workflow": {"environment_variables": [], "graph": graph}});
+    let made = admin.post("/api/v1/apps", &json!({"workflow": workflow.to_string()})).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    assert_eq!(made.body["triggers"].as_array().map(Vec::len), Some(1), "{}", made.text);
+    let id = made.body["id"].as_str().expect("an id").to_owned();
+    let hook = admin.request(Method::PUT, &format!("/api/v1/apps/{id}/webhook"));
+    let hook = admin.send(hook.json(&json!({"url": "https://example.com/hook"}))).await;
+    assert_eq!(hook.status, 200, "{}", hook.text);
+    id
+}
+
 /// A full Redis refuses to stop a run. But what has ended is removed, and that frees memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_ended_is_removed_while_redis_is_full_and_the_rest_afterwards() {
-    let cluster = Cluster::start(&[("files.url", "place")], None).await;
+    let settings = [("files.url", "place"), ("scheduler.secret_key", "the-secret-key-of-the-tests")];
+    let cluster = Cluster::start(&settings, None).await;
     let scheduler = cluster.scheduler().await;
     let (admin, redis) = (scheduler.client(), &cluster.redis);
     let (id, _) = admin.register(&Flow::new("start -> a -> end")).await;
-    let (other, _) = admin.register(&Flow::new("start -> end")).await;
+    let other = with_trigger_and_webhook(&admin).await;
+    let starts = || {
+        let due = redis.cli(&["--scan", "--pattern", "tm:{*}:schedules"]);
+        (redis.cli(&["HEXISTS", "tm:webhooks", &other]), redis.cli(&["SCARD", "tm:triggers"]), due)
+    };
+    assert!(starts().0 == "1" && starts().1 == "1" && !starts().2.is_empty(), "{:?}", starts());
     let asked = |user: &str| json!({"app": id, "inputs": {}, "user": user});
     let mut worker = cluster.worker().await;
     let ended = admin.submit(&asked("ada")).await;
@@ -136,6 +165,7 @@ async fn what_has_ended_is_removed_while_redis_is_full_and_the_rest_afterwards()
         if found.status == 404 { Ok(()) } else { Err(found.text) }
     })
     .await;
+    assert_eq!(starts(), ("0".to_owned(), "0".to_owned(), String::new()));
     let waits = until("the reason of the wait", LONG, async || {
         let all = admin.get("/api/v1/removals").await;
         let data = all.body["data"].as_array().cloned().unwrap_or_default();

@@ -72,8 +72,9 @@ pub trait Removals: Send + Sync {
     ) -> Result<bool, StoreError>;
     /// The removals that are under way: id and text, sorted by id.
     async fn removals_under_way(&self) -> Result<Vec<(String, String)>, StoreError>;
-    /// Hides these runs, and lets the owners of their shards remove those that have ended.
-    async fn discard_runs(&self, runs: &[RunId]) -> Result<(), StoreError>;
+    /// Hides these runs, and lets the owners of their shards remove those that have ended. Returns the number of those that
+    /// were not hidden before.
+    async fn discard_runs(&self, runs: &[RunId]) -> Result<usize, StoreError>;
     /// Of each of these runs, whether a sub-workflow run of it exists.
     async fn have_called(&self, callers: &[RunId]) -> Result<Vec<bool>, StoreError>;
     /// Some of the sub-workflow runs that a run has ordered, also those that do not exist any more, from a position on (empty:
@@ -100,9 +101,15 @@ pub trait Removals: Send + Sync {
     async fn drop_variables(&self, shard: ShardId, conversation: &str) -> Result<(), StoreError>;
     /// Removes the record of a user with this id.
     async fn drop_user(&self, id: &str) -> Result<(), StoreError>;
-    /// Gives back what an upload of this day counts for its app and user. Only what was counted for the user is given back, so
-    /// it may be repeated.
-    async fn give_back_upload(&self, app: &str, user: &str, day: &str, bytes: u64) -> Result<(), StoreError>;
+    /// Gives back what the uploads of a user count, for the user and for the app: of all days until this one, except `kept`
+    /// bytes of this one. Only what was counted for the user is given back, so it may be repeated.
+    async fn give_back_uploads(
+        &self,
+        app: &str,
+        user: &str,
+        until: &str,
+        kept: u64,
+    ) -> Result<(), StoreError>;
     /// Removes the triggers of an app.
     async fn drop_triggers(&self, app: &str) -> Result<(), StoreError>;
     /// Removes the annotations of an app with their uses.

@@ -111,8 +111,8 @@ async fn begin(state: &ApiState, removal: Removal) -> Result<Removal, ApiError> 
 /// The error when too many removals are under way.
 fn too_many(are: usize, max: usize) -> ApiError {
     let message = format!(
-        "{are} removals are under way, and at most {max} may be (scheduler.removals_max); GET /api/v1/removals lists them. Try \
-         again when one is done"
+        "{are} removals are under way; at most {max} are allowed at the same time (scheduler.removals_max). \
+         GET /api/v1/removals lists them. Try again when one is done"
     );
     ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_removals", message)
 }

@@ -2,7 +2,7 @@
 //! keys, uploads, and dead letters of their runs.
 
 use futures_util::TryStreamExt;
-use tidemill_common::files::{Upload, day_of};
+use tidemill_common::files::day_of;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::limits::CONVERSATION_TURNS_MAX;
 use tidemill_common::store::{
@@ -11,7 +11,7 @@ use tidemill_common::store::{
 };
 use tidemill_common::wire::conversation::{conversation_copy, variable_of_field};
 
-use super::{Failed, Piece, Removal, Removals};
+use super::{Failed, LookOf, Piece, Removal, Removals};
 use crate::background::turns::in_order;
 use crate::runs::ids::{app_uuid, end_user_uuid};
 
@@ -19,6 +19,8 @@ use crate::runs::ids::{app_uuid, end_user_uuid};
 const PIECE: usize = 100;
 /// Uploads that are looked at in one piece.
 const UPLOADS: usize = 500;
+/// Looks at uploads that are under way. Other removals wait at that stage.
+const LOOKS_AT_UPLOADS: usize = 16;
 
 impl Removals {
     /// Removes what starts runs of an app, and what it sends. Of a user, only notes the keys of the app.
@@ -157,37 +159,74 @@ impl Removals {
         Ok(went_on(removal, next))
     }
 
-    /// Removes some uploads. All are looked at once: the look goes on where this process was. If another one has begun it, it
-    /// begins again with the day that was reached.
+    /// Removes some uploads. The look goes on where this process was. If another one has begun it, it begins again with the
+    /// day that was reached. A folder that changes may leave out names, so a day is looked at until nothing of it is removed.
+    /// At the end the uploads of a user count no longer.
     pub(super) async fn some_uploads(&self, removal: &mut Removal) -> Result<Piece, Failed> {
         let place = self.submitter.uploads.open()?;
-        let of = (removal.id(), removal.asked_at.micros(), removal.stage);
-        let begun = self.looks_at_uploads.lock().await.remove(&of);
+        let of = look_of(removal);
+        let begun = {
+            let mut looks = self.looks_at_uploads.lock().await;
+            let begun = looks.remove(&of);
+            if begun.is_none() && looks.len() >= LOOKS_AT_UPLOADS {
+                // It waits until one of the others is done.
+                return Ok(Piece::More);
+            }
+            begun
+        };
+        let asked = day_of(removal.asked_at.seconds()).unwrap_or_default();
+        let begin = |removal: &mut Removal| {
+            if removal.place <= asked {
+                removal.kept_bytes = 0;
+            }
+            place.each(&removal.place)
+        };
         let begun = begun.filter(|(reached, _)| *reached == removal.place).map(|(_, each)| each);
         // An earlier version has noted the place of a record.
-        let day = removal.place.rsplit('/').nth(1).unwrap_or(&removal.place).to_owned();
-        let mut each = begun.unwrap_or_else(|| place.each(&day));
-        let before = removal.asked_at.seconds();
+        removal.place = removal.place.rsplit('/').nth(1).unwrap_or(&removal.place).to_owned();
+        let mut each = begun.unwrap_or_else(|| begin(removal));
         for _ in 0..UPLOADS {
-            let Some(upload) = each.try_next().await? else { return Ok(Piece::Done) };
-            let is_users =
-                removal.user.as_ref().is_none_or(|user| *user == upload.user && upload.created_at <= before);
-            if is_users && upload.app.as_deref() == Some(removal.app.as_str()) {
-                self.give_back(removal, &upload).await?;
+            let next = each.try_next().await?;
+            let day = next.as_ref().map(|upload| upload.id.day().unwrap_or_default());
+            if removal.is_left && day.as_deref() != Some(removal.place.as_str()) {
+                removal.is_left = false;
+                each = begin(removal);
+                continue;
+            }
+            let (Some(upload), Some(day)) = (next, day) else {
+                self.give_back(removal, &asked).await?;
+                return Ok(Piece::Done);
+            };
+            removal.place = day;
+            let is_users = removal.user.as_ref().is_none_or(|user| *user == upload.user);
+            if !is_users || upload.app.as_deref() != Some(removal.app.as_str()) {
+                continue;
+            }
+            if removal.user.is_none() || upload.created_at <= removal.asked_at.seconds() {
                 place.forget(upload.id).await?;
                 removal.count("uploads", 1);
+                removal.is_left = true;
+            } else if day_of(upload.created_at).as_ref() == Some(&asked) {
+                // The user has come back.
+                removal.kept_bytes += upload.size;
             }
-            removal.place = upload.id.day().unwrap_or_default();
         }
         self.looks_at_uploads.lock().await.insert(of, (removal.place.clone(), each));
         Ok(Piece::More)
     }
 
-    /// Lets the bytes of a user's upload count no longer. The counts of an app are removed with the app.
-    async fn give_back(&self, removal: &Removal, upload: &Upload) -> Result<(), StoreError> {
+    /// Lets the uploads of a user count no longer, after they were removed. The counts of an app are removed with the app.
+    async fn give_back(&self, removal: &Removal, until: &str) -> Result<(), StoreError> {
         let Some(user) = removal.user.as_deref() else { return Ok(()) };
-        let Some(day) = day_of(upload.created_at) else { return Ok(()) };
-        self.store.removals().give_back_upload(&removal.app, user, &day, upload.size).await
+        self.store.removals().give_back_uploads(&removal.app, user, until, removal.kept_bytes).await
+    }
+
+    /// Drops looks at uploads of removals that are done, or that another process has moved to another stage.
+    pub(super) async fn drop_looks(&self, under_way: &[(String, String)]) {
+        self.looks_at_uploads.lock().await.retain(|of, _| {
+            let text = under_way.iter().find(|(id, _)| *id == of.0);
+            text.and_then(|(_, text)| Removal::read(text)).is_some_and(|removal| look_of(&removal) == *of)
+        });
     }
 
     /// Removes some dead letters of the runs: they contain what the runs were working on. And those whose runs are gone: no
@@ -209,6 +248,11 @@ impl Removals {
         let next = letters.last().filter(|_| letters.len() >= PIECE).map(|last| last.id.to_string());
         Ok(went_on(removal, next))
     }
+}
+
+/// The name of a removal's look at uploads.
+fn look_of(removal: &Removal) -> LookOf {
+    (removal.id(), removal.asked_at.micros(), removal.stage)
 }
 
 /// Notes the next place of a stage.

@@ -8,6 +8,8 @@ mod found;
 mod kept;
 mod record;
 mod runs;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ const PIECE_PAUSE: Duration = Duration::from_millis(5);
 const WAIT: Duration = Duration::from_secs(1);
 /// The longest of these pauses.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// The error that a removal shows while its runs cannot be stopped.
+/// The error that a removal shows from a refused stop on, until a run is stopped or it looks at its runs again.
 const UNSTOPPED: &str =
     "Redis is full, so runs that are under way cannot be stopped yet; what has ended is removed meanwhile";
 
@@ -62,13 +64,14 @@ enum Piece {
 pub(crate) struct Removals {
     store: Arc<dyn Runs>,
     submitter: Arc<Submitter>,
-    /// Looks at the uploads that go on with the next piece, by their removals.
+    /// Looks at the uploads that go on with the next piece, by their removals; a bounded number, because each holds a folder
+    /// open.
     looks_at_uploads: Mutex<HashMap<LookOf, LookAtUploads>>,
 }
 
 /// The id, the time and the stage of a removal.
 type LookOf = (String, i64, Stage);
-/// The place that was reached, and the uploads that are left.
+/// The day that was reached, and the uploads that are left.
 type LookAtUploads = (String, Each);
 
 impl Removals {
@@ -105,7 +108,9 @@ impl Removals {
         let now = Instant::now();
         waiting.retain(|(_, until)| *until > now);
         let mut is_more = false;
-        for (id, text) in self.store.removals().removals_under_way().await? {
+        let under_way = self.store.removals().removals_under_way().await?;
+        self.drop_looks(&under_way).await;
+        for (id, text) in under_way {
             if waiting.iter().any(|(known, _)| *known == id) {
                 continue;
             }
@@ -114,10 +119,13 @@ impl Removals {
                 waiting.push((id, now + WAIT_MAX));
                 continue;
             };
+            if removal.place.is_empty() || removal.error.as_deref() != Some(UNSTOPPED) {
+                removal.error = None;
+            }
             let error = match self.piece(&mut removal, &text).await {
                 Ok(Piece::More) => {
                     is_more = true;
-                    removal.is_unstopped.then(|| UNSTOPPED.to_owned())
+                    removal.error.take()
                 }
                 Ok(Piece::Done) if removal.advance() => {
                     is_more = true;
@@ -134,7 +142,7 @@ impl Removals {
                     (removal.place, removal.is_left) = Default::default();
                     let pause = WAIT.saturating_mul(removal.looks).min(WAIT_MAX);
                     waiting.push((id.clone(), now + pause));
-                    removal.is_unstopped.then(|| UNSTOPPED.to_owned())
+                    removal.error.take()
                 }
                 // In a full Redis other removals may go on, and so free its memory.
                 Err(Failed::Store(error))

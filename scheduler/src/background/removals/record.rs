@@ -103,12 +103,14 @@ pub(crate) struct Removal {
     pub(crate) stage: Stage,
     /// The place within the stage; empty at its begin.
     pub(crate) place: String,
-    /// The present look has found something that is not done yet.
+    /// The present look has found something that is not done yet; at uploads: has removed some of the present day.
     pub(crate) is_left: bool,
     /// Looks of the stage that have found something: the pauses between them grow.
     pub(crate) looks: u32,
     /// Runs could not be stopped, because Redis was full: the stages up to their removal are done once more.
     pub(crate) is_unstopped: bool,
+    /// Bytes that the user has uploaded on the day of the request, but after it, as far as the present look has seen.
+    pub(crate) kept_bytes: u64,
     /// How many things of each kind were removed.
     pub(crate) removed: BTreeMap<String, u64>,
     /// Why the last piece failed; it is tried again.
@@ -129,6 +131,7 @@ impl Removal {
             is_left: false,
             looks: 0,
             is_unstopped: false,
+            kept_bytes: 0,
             removed: BTreeMap::new(),
             error: None,
         }
@@ -152,7 +155,7 @@ impl Removal {
     pub(super) fn advance(&mut self) -> bool {
         let Some(next) = self.stage.next() else { return false };
         self.stage = next;
-        (self.place, self.is_left, self.looks) = Default::default();
+        (self.place, self.is_left, self.looks, self.kept_bytes) = Default::default();
         true
     }
 
@@ -161,7 +164,8 @@ impl Removal {
         json!({
             "app": self.app, "user": self.user, "runs": self.runs.name(), "asked_at": self.asked_at.micros(),
             "keys": self.keys, "stage": self.stage.name(), "place": self.place, "left": self.is_left,
-            "looks": self.looks, "unstopped": self.is_unstopped, "removed": self.removed, "error": self.error,
+            "looks": self.looks, "unstopped": self.is_unstopped, "kept_bytes": self.kept_bytes, "removed": self.removed,
+            "error": self.error,
         })
         .to_string()
     }
@@ -184,6 +188,7 @@ impl Removal {
             is_left: stored["left"].as_bool().unwrap_or_default(),
             looks: stored["looks"].as_u64().and_then(|looks| looks.try_into().ok()).unwrap_or_default(),
             is_unstopped: stored["unstopped"].as_bool().unwrap_or_default(),
+            kept_bytes: stored["kept_bytes"].as_u64().unwrap_or_default(),
             removed: removed.filter_map(|(kind, number)| Some((kind.clone(), number.as_u64()?))).collect(),
         })
     }
@@ -209,6 +214,7 @@ mod tests {
         removal.keys.push("k".into());
         removal.count("runs", 3);
         removal.error = Some("no server".into());
+        removal.kept_bytes = 7;
         removal.count("uploads", 0);
         let mut stages = 1;
         loop {

@@ -41,6 +41,11 @@ impl MemoryStore {
         self.inner.requests.load(Ordering::Relaxed)
     }
 
+    /// The number of lists of runs so far that were not those of an app or a label.
+    pub fn lists_of_all_runs(&self) -> u64 {
+        self.inner.lists_of_all.load(Ordering::Relaxed)
+    }
+
     /// Who holds the leases of shards now: a name for each shard that has an owner.
     pub fn owners(&self) -> Vec<String> {
         let now = self.inner.now();

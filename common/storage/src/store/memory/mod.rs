@@ -74,6 +74,8 @@ struct Inner {
     hints: broadcast::Sender<Hint>,
     /// The number of requests so far.
     requests: AtomicU64,
+    /// The number of lists of runs so far that were not those of an app or a label.
+    lists_of_all: AtomicU64,
     /// Shards that do not answer lists of runs.
     silent: Mutex<BTreeSet<ShardId>>,
 }
@@ -157,6 +159,7 @@ impl MemoryStore {
                 events_came: Arc::default(),
                 hints: broadcast::Sender::new(HINTS_KEPT),
                 requests: AtomicU64::new(0),
+                lists_of_all: AtomicU64::new(0),
                 silent: Mutex::default(),
             }),
         }

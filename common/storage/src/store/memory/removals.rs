@@ -65,14 +65,15 @@ impl Removals for MemoryStore {
         Ok(self.inner.lock().removals.clone().into_iter().collect())
     }
 
-    async fn discard_runs(&self, runs: &[RunId]) -> Result<(), StoreError> {
+    async fn discard_runs(&self, runs: &[RunId]) -> Result<usize, StoreError> {
         let mut space = self.inner.lock();
+        let mut hidden = 0;
         for run in runs {
             let Some(known) = space.shard(run.shard()).runs.get_mut(run) else { continue };
-            known.fields.insert(REMOVED_FIELD.into(), "1".into());
+            hidden += usize::from(known.fields.insert(REMOVED_FIELD.into(), "1".into()).is_none());
             known.ended_at = known.ended_at.map(|_| Timestamp::from_micros(0));
         }
-        Ok(())
+        Ok(hidden)
     }
 
     async fn have_called(&self, callers: &[RunId]) -> Result<Vec<bool>, StoreError> {
@@ -147,8 +148,14 @@ impl Removals for MemoryStore {
         Ok(())
     }
 
-    async fn give_back_upload(&self, app: &str, user: &str, day: &str, bytes: u64) -> Result<(), StoreError> {
-        self.inner.lock().give_back(app, user, day, bytes);
+    async fn give_back_uploads(
+        &self,
+        app: &str,
+        user: &str,
+        until: &str,
+        kept: u64,
+    ) -> Result<(), StoreError> {
+        self.inner.lock().give_back(app, user, until, kept);
         Ok(())
     }
 

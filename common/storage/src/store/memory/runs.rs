@@ -218,6 +218,9 @@ impl Runs for MemoryStore {
 
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
         self.inner.answers(query.shards.iter().flatten().copied())?;
+        if query.app.is_none() && query.label.is_none() {
+            self.inner.lists_of_all.fetch_add(1, Ordering::Relaxed);
+        }
         let mut found = self.inner.runs_in(query);
         found.truncate(query.limit);
         Ok(found)

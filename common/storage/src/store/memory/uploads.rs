@@ -36,16 +36,22 @@ impl Namespace {
         UploadCharged::Taken
     }
 
-    pub(super) fn give_back(&mut self, app: &str, user: &str, day: &str, bytes: u64) {
-        let of_user = (app.to_owned(), Some(user.to_owned()));
-        let counted = self.uploads.get(&of_user).and_then(|days| days.get(day)).copied().unwrap_or(0);
-        for key in [(app.to_owned(), None), of_user] {
-            let Some(days) = self.uploads.get_mut(&key) else { continue };
-            if let Some(of_day) = days.get_mut(day) {
-                *of_day = of_day.saturating_sub(bytes.min(counted));
-            }
-            days.retain(|known, bytes| known != day || *bytes > 0);
+    pub(super) fn give_back(&mut self, app: &str, user: &str, until: &str, kept: u64) {
+        let Some(days) = self.uploads.get_mut(&(app.to_owned(), Some(user.to_owned()))) else { return };
+        let mut back = Vec::new();
+        for (day, bytes) in days.iter_mut().filter(|(day, _)| day.as_str() <= until) {
+            let left = if day == until { kept.min(*bytes) } else { 0 };
+            back.push((day.clone(), *bytes - left));
+            *bytes = left;
         }
+        days.retain(|_, bytes| *bytes > 0);
+        let Some(days) = self.uploads.get_mut(&(app.to_owned(), None)) else { return };
+        for (day, bytes) in back {
+            if let Some(of_day) = days.get_mut(&day) {
+                *of_day = of_day.saturating_sub(bytes);
+            }
+        }
+        days.retain(|_, bytes| *bytes > 0);
     }
 
     pub(super) fn refund(&mut self, it: &UploadCharge) {

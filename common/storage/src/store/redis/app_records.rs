@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use super::RedisStore;
 use super::connection::{Arg, args};
 use crate::store::app_records::newest_first;
+use crate::store::redis::connection::replies::unexpected;
 use crate::store::{App, AppRecords, AppVersion, ConversationRef, EndUser, Feedback, Page, Runs, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{RunId, ShardId};
@@ -134,30 +135,37 @@ impl AppRecords for RedisStore {
     }
 
     async fn forget_runs(&self, it: &ConversationRef, runs: &[RunId]) -> Result<(), StoreError> {
-        if it.id.is_empty() { Ok(()) } else { self.forget(it.shard, &it.id, runs).await }
+        if !it.id.is_empty() {
+            self.forget(it.shard, &it.id, runs).await?;
+        }
+        Ok(())
     }
 
     async fn forget_inner_runs(&self, shard: ShardId, runs: &[RunId]) -> Result<(), StoreError> {
-        self.forget(shard, "", runs).await
+        self.forget(shard, "", runs).await?;
+        Ok(())
     }
 }
 
 impl RedisStore {
-    /// Hides runs of this conversation, inner runs if it is empty, or all of these runs if it is `*`.
+    /// Hides runs of this conversation, inner runs if it is empty, or all of these runs if it is `*`. Returns the number of
+    /// those that were not hidden before.
     pub(super) async fn forget(
         &self,
         shard: ShardId,
         conversation: &str,
         runs: &[RunId],
-    ) -> Result<(), StoreError> {
+    ) -> Result<usize, StoreError> {
+        const DOING: &str = "removing runs";
+        let mut hidden = 0;
         for some in runs.chunks(RUNS_AT_ONCE) {
             let mut keys = vec![self.keys.ended(shard), self.keys.nothing(shard)];
             keys.extend(some.iter().map(|run| self.keys.run(*run)));
             let mut list = Vec::from(args![conversation]);
             list.extend(some.iter().map(|run| Arg::from(run.to_string())));
-            let _: String =
-                self.connector.run("removing runs", &self.scripts.forget_runs, &keys, &list).await?;
+            let word: String = self.connector.run(DOING, &self.scripts.forget_runs, &keys, &list).await?;
+            hidden += word.parse::<usize>().map_err(|_| unexpected(DOING, &word))?;
         }
-        Ok(())
+        Ok(hidden)
     }
 }

@@ -239,8 +239,8 @@ impl RedisOwner {
         let (keys, run, shard) = (&self.keys, write.run, self.claim.shard);
         let Some((from, to)) = write.status else {
             if write.ended_at.is_some() {
-                // Parts written after the run's end expire with the run.
-                for key in [keys.run(run), keys.state(run), keys.ledger(run)] {
+                // Parts written after the run's end expire with the run. What it has called must not expire before.
+                for key in [keys.run(run), keys.state(run), keys.ledger(run), keys.calls(run)] {
                     request.command("EXPIRE", 2).word(key).word(self.ttl_seconds);
                 }
             }

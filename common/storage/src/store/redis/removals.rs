@@ -146,15 +146,16 @@ impl Removals for RedisStore {
         Ok(found.into_iter().collect())
     }
 
-    async fn discard_runs(&self, runs: &[RunId]) -> Result<(), StoreError> {
+    async fn discard_runs(&self, runs: &[RunId]) -> Result<usize, StoreError> {
         let mut by_shard: BTreeMap<ShardId, Vec<RunId>> = BTreeMap::new();
         for run in runs {
             by_shard.entry(run.shard()).or_default().push(*run);
         }
+        let mut hidden = 0;
         for (shard, runs) in by_shard {
-            self.forget(shard, "*", &runs).await?;
+            hidden += self.forget(shard, "*", &runs).await?;
         }
-        Ok(())
+        Ok(hidden)
     }
 
     async fn have_called(&self, callers: &[RunId]) -> Result<Vec<bool>, StoreError> {
@@ -270,11 +271,17 @@ impl Removals for RedisStore {
         self.unlink("removing a user", vec![self.keys.end_user(id)]).await
     }
 
-    async fn give_back_upload(&self, app: &str, user: &str, day: &str, bytes: u64) -> Result<(), StoreError> {
-        const DOING: &str = "giving back the bytes of a removed upload";
+    async fn give_back_uploads(
+        &self,
+        app: &str,
+        user: &str,
+        until: &str,
+        kept: u64,
+    ) -> Result<(), StoreError> {
+        const DOING: &str = "giving back the bytes of removed uploads";
         let keys = [self.keys.uploads(app, None), self.keys.uploads(app, Some(user))];
-        let script = &self.scripts.give_back_upload;
-        let _: String = self.connector.run(DOING, script, &keys, &args![day, bytes]).await?;
+        let script = &self.scripts.give_back_uploads;
+        let _: String = self.connector.run(DOING, script, &keys, &args![until, kept]).await?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 -- of the shard's owner, as if they were older than all others.
 -- KEYS     1 ended   2 a key that never exists   3… runs
 -- ARGV     1 id of the conversation, or empty: the runs are inner runs, or "*": all that exist   2… ids of the runs
--- RETURNS  the number of runs that are hidden
+-- RETURNS  the number of runs that were not hidden before
 -- CALLER   store/redis/app_records.rs, forget
 local call, K, A = redis.call, KEYS, ARGV
 call('UNLINK', K[2])
@@ -14,9 +14,8 @@ local function is_meant(run)
 end
 for i = 3, #K do
   if is_meant(K[i]) then
-    call('HSET', K[i], 'removed', '1')
+    hidden = hidden + call('HSET', K[i], 'removed', '1')
     call('ZADD', K[1], 'XX', '0', A[i - 1])
-    hidden = hidden + 1
   end
 end
 return tostring(hidden)

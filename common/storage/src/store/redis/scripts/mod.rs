@@ -33,7 +33,7 @@ scripts! {
     take_limit give_limit queue_state take_place take_request
     enter_conversation settle_turn change_conversation drop_conversation rate_message forget_runs put_entry remove_entry note_indexing publish_document drop_document replace_dataset replace_document called refuse_call
     put_annotation drop_annotation hit_annotation
-    charge_upload give_back_upload settle_early_files note_audit settle_notice
+    charge_upload give_back_uploads settle_early_files note_audit settle_notice
     store_blob index_runs set_app_state move_removal drop_webhook tidy_label close_app drop_app
     put_plugin_value
 }
