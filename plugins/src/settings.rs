@@ -39,6 +39,8 @@ pub struct ProcessLimits {
     pub processes_each_max: usize,
     /// Most sessions at once in a process.
     pub sessions_max: usize,
+    /// The share of processes, and of places for sessions, that is kept for nested invocations, in per cent.
+    pub nested_percent: usize,
     /// Longest line that a plugin may write, in bytes.
     pub line_bytes_max: u64,
     /// Most bytes that one session may write, with its questions.
@@ -131,6 +133,7 @@ impl Settings {
                 processes_max: plugins.processes_max,
                 processes_each_max: plugins.processes_each_max,
                 sessions_max: plugins.sessions_max,
+                nested_percent: plugins.nested_percent,
                 start_timeout: Duration::from_secs(plugins.start_seconds),
                 session_timeout: Duration::from_secs(plugins.session_seconds),
                 idle_max: Duration::from_secs(plugins.idle_seconds),
@@ -149,6 +152,7 @@ impl Default for ProcessLimits {
             processes_max: 32,
             processes_each_max: 4,
             sessions_max: 16,
+            nested_percent: 25,
             line_bytes_max: 8 << 20,
             output_bytes_max: 128 << 20,
             blob_bytes_max: 64 << 20,

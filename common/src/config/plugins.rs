@@ -45,6 +45,9 @@ pub struct PluginsConfig {
     pub processes_each_max: usize,
     /// Most invocations at once in a process.
     pub sessions_max: usize,
+    /// The part of processes, and of places for invocations in them, that is kept for tools and models that other plugins call,
+    /// in per cent. One process and one place are always for the others.
+    pub nested_percent: usize,
     /// Longest time until a process says that it is ready, in seconds.
     pub start_seconds: u64,
     /// Longest time of an invocation, in seconds; the node's own limit ends it before.
@@ -57,7 +60,7 @@ pub struct PluginsConfig {
     pub scratch_bytes_max: u64,
     /// Most bytes that a plugin stores in Redis, if its manifest asks for more.
     pub storage_bytes_max: u64,
-    /// How many plugins may call one another: a tool of one that calls a tool of another counts 1.
+    /// How deep the calls of plugins may be nested: each call of a tool by a plugin counts 1, also of a tool of Tidemill.
     pub nesting_max: u32,
 }
 
@@ -92,6 +95,7 @@ impl Default for PluginsConfig {
             processes_max: 32,
             processes_each_max: 4,
             sessions_max: 16,
+            nested_percent: 25,
             start_seconds: 60,
             session_seconds: 600,
             idle_seconds: 300,
@@ -126,6 +130,7 @@ impl Config {
             ("processes_max", count(plugins.processes_max), 1, COUNT_MAX),
             ("processes_each_max", count(plugins.processes_each_max), 1, COUNT_MAX),
             ("sessions_max", count(plugins.sessions_max), 1, COUNT_MAX),
+            ("nested_percent", count(plugins.nested_percent), 0, 90),
             ("start_seconds", plugins.start_seconds, 1, SECONDS_MAX),
             ("session_seconds", plugins.session_seconds, 1, SECONDS_MAX),
             ("idle_seconds", plugins.idle_seconds, 1, SECONDS_MAX),

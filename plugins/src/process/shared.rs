@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use serde_json::Value as Json;
 use tidemill_common::value::secrets::Secrets;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::Instant;
 
 use super::ProcessError;
@@ -105,6 +105,8 @@ pub(super) struct Shared {
     next: AtomicU64,
     log_budget: Mutex<(Instant, u32)>,
     masked: Mutex<Masked>,
+    /// The share that its outermost sessions hold.
+    pub(super) outermost: Mutex<Weak<OwnedSemaphorePermit>>,
 }
 
 impl Shared {
@@ -128,6 +130,7 @@ impl Shared {
             next: AtomicU64::new(1),
             log_budget: Mutex::new((now, 0)),
             masked: Mutex::default(),
+            outermost: Mutex::default(),
         }
     }
 

@@ -25,7 +25,7 @@ use tidemill_common::ids::RunId;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::llm::usage;
 use tidemill_plugins::install::Installed;
-use tidemill_plugins::process::{Answers, Intake, Offered, Parts, Question, Upload};
+use tidemill_plugins::process::{Answers, Intake, Offered, Parts, Question, Upload, nested};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -48,7 +48,7 @@ pub(crate) struct Asker<'a> {
     pub(crate) http: &'a Http,
     pub(crate) files: &'a dyn Files,
     pub(crate) journal: Option<&'a Journal>,
-    /// How many plugins call one another until this invocation.
+    /// How many calls of tools by plugins are around this invocation.
     pub(crate) nested: u32,
 }
 
@@ -144,7 +144,7 @@ impl<'a> Answering<'a> {
         loop {
             tokio::select! {
                 done = &mut work => return done,
-                Some(asked) = questions.recv() => running.push(self.one(asked)),
+                Some(asked) = questions.recv() => running.push(nested(self.one(asked))),
                 Some(()) = running.next(), if !running.is_empty() => {}
             }
         }

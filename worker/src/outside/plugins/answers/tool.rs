@@ -17,7 +17,9 @@ impl Answering<'_> {
     pub(super) async fn tool(&self, mut request: Json, parts: &Parts) -> Result<(), String> {
         let most = self.host.nesting_max;
         if self.asker.nested >= most {
-            return Err(format!("plugins may call one another {most} deep at most (plugins.nesting_max)"));
+            return Err(format!(
+                "a plugin's calls of tools may be nested {most} deep at most (plugins.nesting_max)"
+            ));
         }
         let arguments = request.get_mut("tool_parameters").map(Json::take).unwrap_or_default();
         let arguments = arguments.as_object().cloned().unwrap_or_default();
