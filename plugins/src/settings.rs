@@ -51,6 +51,8 @@ pub struct ProcessLimits {
     pub answers_bytes_max: u64,
     /// Largest file that a session uploads.
     pub upload_bytes_max: usize,
+    /// Most bytes of uploads of a process that are held in memory at once. The largest one fits always.
+    pub uploads_bytes_max: u64,
     /// Most questions of a session at once. More end the session.
     pub questions_max: usize,
     /// Most lines of a process that are logged in a minute.
@@ -158,6 +160,7 @@ impl Default for ProcessLimits {
             blob_bytes_max: 64 << 20,
             answers_bytes_max: 128 << 20,
             upload_bytes_max: 64 << 20,
+            uploads_bytes_max: 64 << 20,
             questions_max: 8,
             log_lines_max: 200,
             start_timeout: Duration::from_secs(60),

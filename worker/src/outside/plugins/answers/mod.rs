@@ -13,7 +13,7 @@ mod storage;
 mod tool;
 mod upload;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -59,13 +59,19 @@ enum Asked {
 }
 
 /// Hands questions to the future of their invocation.
-struct Relay(mpsc::Sender<Asked>);
+struct Relay {
+    to: mpsc::Sender<Asked>,
+    /// Largest file, and most bytes of all files of the invocation.
+    file_max: (u64, u64),
+    /// The bytes of files that were stored for it.
+    kept: Arc<AtomicU64>,
+}
 
 #[async_trait::async_trait]
 impl Answers for Relay {
     async fn answer(&self, question: Question, parts: Parts) -> Result<(), String> {
         let (done, answered) = oneshot::channel();
-        let sent = self.0.send(Asked::Question { question, parts, done }).await;
+        let sent = self.to.send(Asked::Question { question, parts, done }).await;
         sent.map_err(|_| OVER.to_owned())?;
         answered.await.unwrap_or_else(|_| Err(OVER.into()))
     }
@@ -75,9 +81,19 @@ impl Answers for Relay {
 impl Intake for Relay {
     async fn take(&self, upload: Upload) -> Result<Json, String> {
         let (done, taken) = oneshot::channel();
-        let sent = self.0.send(Asked::Upload { upload, done }).await;
+        let sent = self.to.send(Asked::Upload { upload, done }).await;
         sent.map_err(|_| OVER.to_owned())?;
         taken.await.unwrap_or_else(|_| Err(OVER.into()))
+    }
+
+    fn most(&self) -> (u64, &'static str) {
+        let (each, all) = self.file_max;
+        let left = all.saturating_sub(self.kept.load(Ordering::Relaxed));
+        if left < each {
+            (left, "what is left of http.upload_bytes_max")
+        } else {
+            (each, "http.file_bytes_max")
+        }
     }
 }
 
@@ -95,7 +111,7 @@ pub(super) struct Answering<'a> {
     place: String,
     relay: Arc<Relay>,
     /// The bytes of files that were stored for it.
-    kept: AtomicU64,
+    kept: Arc<AtomicU64>,
     /// The cost of what was asked.
     spent: Mutex<Option<Usage>>,
 }
@@ -107,6 +123,8 @@ impl<'a> Answering<'a> {
     pub(super) fn new(host: &'a PluginHost, installed: &Installed, asker: Asker<'a>) -> (Self, Questions) {
         let (to, questions) = mpsc::channel(QUESTIONS_WAITING_MAX);
         let manifest = &installed.package.manifest;
+        let (bounds, kept) = (&asker.http.bounds, Arc::new(AtomicU64::new(0)));
+        let file_max = (bounds.file_bytes_max, bounds.upload_bytes_max);
         let own = Self {
             host,
             asker,
@@ -114,8 +132,8 @@ impl<'a> Answering<'a> {
             storage: format!("{}/{}", manifest.author, manifest.name),
             storage_max: manifest.permissions.storage_bytes.unwrap_or(0).min(host.storage_max),
             place: Uuid::new_v4().simple().to_string(),
-            relay: Arc::new(Relay(to)),
-            kept: AtomicU64::new(0),
+            relay: Arc::new(Relay { to, file_max, kept: kept.clone() }),
+            kept,
             spent: Mutex::default(),
         };
         (own, Questions(questions))
