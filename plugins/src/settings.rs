@@ -55,6 +55,8 @@ pub struct ProcessLimits {
     pub uploads_bytes_max: u64,
     /// Most questions of a session at once. More end the session.
     pub questions_max: usize,
+    /// Most questions of a session in all. More end the session.
+    pub session_questions_max: u64,
     /// Most lines of a process that are logged in a minute.
     pub log_lines_max: u32,
     /// Longest time until the first heartbeat.
@@ -136,6 +138,7 @@ impl Settings {
                 processes_each_max: plugins.processes_each_max,
                 sessions_max: plugins.sessions_max,
                 nested_percent: plugins.nested_percent,
+                session_questions_max: plugins.session_questions_max,
                 start_timeout: Duration::from_secs(plugins.start_seconds),
                 session_timeout: Duration::from_secs(plugins.session_seconds),
                 idle_max: Duration::from_secs(plugins.idle_seconds),
@@ -162,6 +165,7 @@ impl Default for ProcessLimits {
             upload_bytes_max: 64 << 20,
             uploads_bytes_max: 64 << 20,
             questions_max: 8,
+            session_questions_max: 1_000,
             log_lines_max: 200,
             start_timeout: Duration::from_secs(60),
             session_timeout: Duration::from_secs(300),

@@ -48,6 +48,8 @@ pub struct PluginsConfig {
     /// The part of processes, and of places for invocations in them, that is kept for tools and models that other plugins call,
     /// in per cent. One process and one place are always for the others.
     pub nested_percent: usize,
+    /// Most questions that a plugin asks back in one invocation, such as calls of models and tools. More end it.
+    pub session_questions_max: u64,
     /// Longest time until a process says that it is ready, in seconds.
     pub start_seconds: u64,
     /// Longest time of an invocation, in seconds; the node's own limit ends it before.
@@ -96,6 +98,7 @@ impl Default for PluginsConfig {
             processes_each_max: 4,
             sessions_max: 16,
             nested_percent: 25,
+            session_questions_max: 1_000,
             start_seconds: 60,
             session_seconds: 600,
             idle_seconds: 300,
@@ -131,6 +134,7 @@ impl Config {
             ("processes_each_max", count(plugins.processes_each_max), 1, COUNT_MAX),
             ("sessions_max", count(plugins.sessions_max), 1, COUNT_MAX),
             ("nested_percent", count(plugins.nested_percent), 0, 90),
+            ("session_questions_max", plugins.session_questions_max, 1, BYTES_MAX),
             ("start_seconds", plugins.start_seconds, 1, SECONDS_MAX),
             ("session_seconds", plugins.session_seconds, 1, SECONDS_MAX),
             ("idle_seconds", plugins.idle_seconds, 1, SECONDS_MAX),

@@ -64,6 +64,8 @@ pub(super) struct Active {
     answers: Arc<dyn Answers>,
     origin: Origin,
     questions: usize,
+    /// With those that were answered.
+    questions_in_all: u64,
     /// The bytes that the answers to its questions may still have.
     answers_left: Arc<AtomicU64>,
     cancelled: Option<Instant>,
@@ -154,6 +156,7 @@ impl Shared {
             answers: invocation.answers.clone(),
             origin: invocation.origin.clone(),
             questions: 0,
+            questions_in_all: 0,
             answers_left: Arc::new(AtomicU64::new(self.limits.answers_bytes_max)),
             cancelled: None,
             failure: None,
@@ -326,7 +329,13 @@ impl Shared {
                 active.give_up(ProcessError::TooManyQuestions { plugin: self.plugin.clone(), most });
                 return;
             }
+            let most = self.limits.session_questions_max;
+            if active.questions_in_all >= most {
+                active.give_up(ProcessError::TooManyQuestionsInAll { plugin: self.plugin.clone(), most });
+                return;
+            }
             active.questions += 1;
+            active.questions_in_all += 1;
             (active.answers.clone(), active.answers_left.clone())
         };
         // A question that is refused is dropped here; only its refusal waits until the plugin reads.

@@ -62,6 +62,21 @@ async fn a_session_that_asks_too_much_at_once_ends() {
 }
 
 #[tokio::test]
+async fn a_session_that_asks_too_much_in_all_ends() {
+    let (process, mut read) = process(|limits| limits.session_questions_max = 3);
+    let begun = begin(&process, &[]);
+    for _ in 0..3 {
+        write(&process, &begun.id, question("llm", "x")).await;
+        // Its answer: it is refused.
+        read.recv().await.unwrap();
+        assert!(begun.outcome.get().is_none());
+    }
+    write(&process, &begun.id, question("llm", "x")).await;
+    let error = begun.outcome.get().unwrap().clone().unwrap_err().to_string();
+    assert!(error.contains("session_questions_max"), "{error}");
+}
+
+#[tokio::test]
 async fn questions_count_as_bytes_of_the_session() {
     let (process, _unread) = process(|limits| limits.output_bytes_max = 1_000);
     let begun = begin(&process, &[]);
