@@ -60,7 +60,8 @@ pub struct PluginsConfig {
     pub memory_bytes_max: u64,
     /// Most bytes in the folder that the processes of a plugin may write.
     pub scratch_bytes_max: u64,
-    /// Most bytes that a plugin stores in Redis, if its manifest asks for more.
+    /// Most bytes that a plugin stores in Redis, if its manifest asks for more: keys, two for each byte of a value, and 100 for
+    /// each value.
     pub storage_bytes_max: u64,
     /// How deep the calls of plugins may be nested: each call of a tool by a plugin counts 1, also of a tool of Tidemill.
     pub nesting_max: u32,

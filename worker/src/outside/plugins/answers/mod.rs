@@ -105,7 +105,7 @@ pub(super) struct Answering<'a> {
     worker: Option<Arc<Core>>,
     /// The name of the plugin's storage: `author/name`.
     storage: String,
-    /// Most bytes of it.
+    /// Most bytes of it in Redis.
     storage_max: u64,
     /// The secret part of the address for uploads.
     place: String,
@@ -130,7 +130,7 @@ impl<'a> Answering<'a> {
             asker,
             worker: host.worker(),
             storage: format!("{}/{}", manifest.author, manifest.name),
-            storage_max: manifest.permissions.storage_bytes.unwrap_or(0).min(host.storage_max),
+            storage_max: storage::bytes_max(manifest.permissions.storage_bytes, host.storage_max),
             place: Uuid::new_v4().simple().to_string(),
             relay: Arc::new(Relay { to, file_max, kept: kept.clone() }),
             kept,
