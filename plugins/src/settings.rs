@@ -39,6 +39,8 @@ pub struct ProcessLimits {
     pub processes_each_max: usize,
     /// Most sessions at once in a process.
     pub sessions_max: usize,
+    /// The share of processes, and of places for sessions, that is kept for nested invocations, in per cent.
+    pub nested_percent: usize,
     /// Longest line that a plugin may write, in bytes.
     pub line_bytes_max: u64,
     /// Most bytes that one session may write, with its questions.
@@ -49,8 +51,12 @@ pub struct ProcessLimits {
     pub answers_bytes_max: u64,
     /// Largest file that a session uploads.
     pub upload_bytes_max: usize,
+    /// Most bytes of uploads of a process that are held in memory at once. The largest one fits always.
+    pub uploads_bytes_max: u64,
     /// Most questions of a session at once. More end the session.
     pub questions_max: usize,
+    /// Most questions of a session in all. More end the session.
+    pub session_questions_max: u64,
     /// Most lines of a process that are logged in a minute.
     pub log_lines_max: u32,
     /// Longest time until the first heartbeat.
@@ -131,6 +137,8 @@ impl Settings {
                 processes_max: plugins.processes_max,
                 processes_each_max: plugins.processes_each_max,
                 sessions_max: plugins.sessions_max,
+                nested_percent: plugins.nested_percent,
+                session_questions_max: plugins.session_questions_max,
                 start_timeout: Duration::from_secs(plugins.start_seconds),
                 session_timeout: Duration::from_secs(plugins.session_seconds),
                 idle_max: Duration::from_secs(plugins.idle_seconds),
@@ -149,12 +157,15 @@ impl Default for ProcessLimits {
             processes_max: 32,
             processes_each_max: 4,
             sessions_max: 16,
+            nested_percent: 25,
             line_bytes_max: 8 << 20,
             output_bytes_max: 128 << 20,
             blob_bytes_max: 64 << 20,
             answers_bytes_max: 128 << 20,
             upload_bytes_max: 64 << 20,
+            uploads_bytes_max: 64 << 20,
             questions_max: 8,
+            session_questions_max: 1_000,
             log_lines_max: 200,
             start_timeout: Duration::from_secs(60),
             session_timeout: Duration::from_secs(300),

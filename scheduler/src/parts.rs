@@ -22,7 +22,7 @@ use crate::background::removals::Removals;
 use crate::background::subruns::SubrunStarter;
 use crate::background::triggers::schedules::Schedules;
 use crate::background::turns::TurnSettler;
-use crate::background::uploads;
+use crate::background::{plugin_values, uploads};
 use crate::sealing::Sealing;
 use crate::shards::keeper::ShardKeeper;
 use crate::shards::lease::Lease;
@@ -179,6 +179,7 @@ pub fn begin_background(
     tasks.spawn(submitter.limiter.clone().watch(stopped.clone()));
     tasks.spawn(submitter.limiter.clone().send_changes(stopped.clone()));
     tasks.spawn(uploads::run(submitter.clone(), config.scheduler.upload_days, stopped.clone()));
+    tasks.spawn(plugin_values::run(store.clone(), stopped.clone()));
     tasks.spawn(Removals::new(store.clone(), submitter.clone()).run(lease.clone(), stopped.clone()));
     tasks.spawn(submitter.webhooks.clone().run(stopped.clone()));
     tasks.spawn(state.webhooks.clone().run(lease.clone(), stopped.clone()));

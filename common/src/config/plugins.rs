@@ -45,6 +45,11 @@ pub struct PluginsConfig {
     pub processes_each_max: usize,
     /// Most invocations at once in a process.
     pub sessions_max: usize,
+    /// The part of processes, and of places for invocations in them, that is kept for tools and models that other plugins call,
+    /// in per cent. One process and one place are always for the others.
+    pub nested_percent: usize,
+    /// Most questions that a plugin asks back in one invocation, such as calls of models and tools. More end it.
+    pub session_questions_max: u64,
     /// Longest time until a process says that it is ready, in seconds.
     pub start_seconds: u64,
     /// Longest time of an invocation, in seconds; the node's own limit ends it before.
@@ -55,9 +60,10 @@ pub struct PluginsConfig {
     pub memory_bytes_max: u64,
     /// Most bytes in the folder that the processes of a plugin may write.
     pub scratch_bytes_max: u64,
-    /// Most bytes that a plugin stores in Redis, if its manifest asks for more.
+    /// Most bytes that a plugin stores in Redis, if its manifest asks for more: keys, two for each byte of a value, and 100 for
+    /// each value.
     pub storage_bytes_max: u64,
-    /// How many plugins may call one another: a tool of one that calls a tool of another counts 1.
+    /// How deep the calls of plugins may be nested: each call of a tool by a plugin counts 1, also of a tool of Tidemill.
     pub nesting_max: u32,
 }
 
@@ -92,6 +98,8 @@ impl Default for PluginsConfig {
             processes_max: 32,
             processes_each_max: 4,
             sessions_max: 16,
+            nested_percent: 25,
+            session_questions_max: 1_000,
             start_seconds: 60,
             session_seconds: 600,
             idle_seconds: 300,
@@ -126,6 +134,8 @@ impl Config {
             ("processes_max", count(plugins.processes_max), 1, COUNT_MAX),
             ("processes_each_max", count(plugins.processes_each_max), 1, COUNT_MAX),
             ("sessions_max", count(plugins.sessions_max), 1, COUNT_MAX),
+            ("nested_percent", count(plugins.nested_percent), 0, 90),
+            ("session_questions_max", plugins.session_questions_max, 1, BYTES_MAX),
             ("start_seconds", plugins.start_seconds, 1, SECONDS_MAX),
             ("session_seconds", plugins.session_seconds, 1, SECONDS_MAX),
             ("idle_seconds", plugins.idle_seconds, 1, SECONDS_MAX),

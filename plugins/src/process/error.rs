@@ -26,6 +26,11 @@ pub enum ProcessError {
     /// The session asked too much at once.
     #[error("the plugin {plugin} asks more than {most} questions at once (questions_max)")]
     TooManyQuestions { plugin: String, most: usize },
+    /// The session asked too much in all.
+    #[error(
+        "the plugin {plugin} asks more than {most} questions in an invocation (plugins.session_questions_max)"
+    )]
+    TooManyQuestionsInAll { plugin: String, most: u64 },
     /// The host does not take the parts of the result.
     #[error("the plugin {plugin} writes results that the host has not taken for {} s", .wait.as_secs())]
     NotTaken { plugin: String, wait: Duration },

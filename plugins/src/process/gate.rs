@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use super::intake::{self, Intake, UPLOADS};
+use super::intake::{self, Intake, UPLOADS, Uploads};
 use super::shared::lock;
 use crate::settings::ProcessLimits;
 
@@ -136,7 +136,7 @@ impl Gate {
         let word: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let expected = format!("basic {}", STANDARD.encode(format!("plugin:{word}")));
         let connections = Arc::new(Semaphore::new(limits.connections_max));
-        let (bytes_max, upload_max) = (limits.network_bytes_max, limits.upload_bytes_max);
+        let (bytes_max, uploads) = (limits.network_bytes_max, Uploads::new(limits));
         let serving = tokio::spawn(async move {
             let mut open = tokio::task::JoinSet::new();
             loop {
@@ -148,10 +148,11 @@ impl Gate {
                     continue;
                 };
                 let (http, offered, expected) = (http.clone(), offered.clone(), expected.clone());
+                let uploads = uploads.clone();
                 open.spawn(async move {
                     let _place = place;
-                    let most = (bytes_max, upload_max);
-                    if let Err(error) = serve(stream, http, &offered, &expected, most).await {
+                    let bounds = (bytes_max, &uploads);
+                    if let Err(error) = serve(stream, http, &offered, &expected, bounds).await {
                         tracing::debug!(%error, "a connection of a plugin broke off");
                     }
                 });
@@ -171,7 +172,7 @@ async fn serve(
     http: Arc<Http>,
     offered: &OnOffer,
     expected: &str,
-    (bytes_max, upload_max): (u64, usize),
+    (bytes_max, uploads): (u64, &Uploads),
 ) -> io::Result<()> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let head = tokio::time::timeout(HEAD_MAX, head(&mut stream)).await.map_err(late)??;
@@ -197,7 +198,7 @@ async fn serve(
         }
         (Some("POST"), Some(name)) => {
             let intake = name.strip_prefix(UPLOADS).and_then(|name| offered.intake(name));
-            return intake::receive(&mut stream, head, intake.as_deref(), upload_max).await;
+            return intake::receive(&mut stream, head, intake.as_deref(), uploads).await;
         }
         _ => {}
     }

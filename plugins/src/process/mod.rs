@@ -10,6 +10,7 @@ mod event;
 mod gate;
 mod intake;
 mod launch;
+mod nested;
 pub mod pool;
 mod room;
 mod scratch;
@@ -29,6 +30,7 @@ use tokio::time::Instant;
 
 use crate::install::Installed;
 use gate::{Offering, OnOffer};
+use nested::{Held, Share};
 use scratch::Scratch;
 use shared::{Outcome, Shared, Stage};
 
@@ -36,6 +38,7 @@ pub use answers::{Answers, MemoryStorage, NoAnswers, Parts, Question};
 pub use error::ProcessError;
 pub use gate::Offered;
 pub use intake::{Intake, Upload};
+pub use nested::nested;
 pub use pool::{Invocation, Origin};
 pub use scratch::remove_left_over;
 
@@ -131,7 +134,8 @@ impl Process {
             shared: self.shared.clone(),
             deadline,
             is_over: false,
-            place: None,
+            held: None,
+            share: None,
             _offering: offering,
         })
     }
@@ -159,14 +163,21 @@ pub struct Session {
     shared: Arc<Shared>,
     deadline: Instant,
     is_over: bool,
-    place: Option<OwnedSemaphorePermit>,
+    held: Option<Held>,
+    share: Option<Share>,
     _offering: Offering,
 }
 
 impl Session {
     /// Keeps a place until the end of the session.
-    fn holding(mut self, place: OwnedSemaphorePermit) -> Self {
-        self.place = Some(place);
+    fn holding(mut self, held: Held) -> Self {
+        self.held = Some(held);
+        self
+    }
+
+    /// Counts its process as one of outermost sessions until its end.
+    fn sharing(mut self, share: Share) -> Self {
+        self.share = Some(share);
         self
     }
 
@@ -190,7 +201,8 @@ impl Session {
             }
         };
         self.is_over = true;
-        self.place = None;
+        self.held = None;
+        self.share = None;
         // A part that waits to be taken holds up the other sessions.
         self.parts.close();
         self.shared.cancel(&self.id);

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::launch::Launch;
+use super::nested::{Held, is_nested, outermost_of};
 use super::room::Room;
 use super::scratch::Base;
 use super::shared::{Shared, lock};
@@ -26,6 +27,8 @@ pub struct Plugins {
     http: Arc<Http>,
     /// One permit a process.
     pub(super) processes: Arc<Semaphore>,
+    /// One permit for each process in which sessions run that are not nested.
+    pub(super) outermost: Arc<Semaphore>,
     runners: Mutex<HashMap<(String, String), Arc<Runner>>>,
     /// Their folder, as long as there are any.
     base: Mutex<Weak<Base>>,
@@ -55,6 +58,8 @@ pub struct Origin {
 /// The processes of one plugin for one app.
 struct Runner {
     places: Arc<Semaphore>,
+    /// Those of them that sessions may have that are not nested.
+    outermost: Arc<Semaphore>,
     state: Mutex<State>,
     /// A start has ended, well or not.
     started: Notify,
@@ -75,8 +80,11 @@ struct State {
 impl Plugins {
     /// A host without processes. They are started when they are needed.
     pub fn new(settings: Settings, host: Host, http: Arc<Http>) -> Self {
-        let processes = Arc::new(Semaphore::new(settings.process.processes_max));
-        Self { settings, host, http, processes, runners: Mutex::default(), base: Mutex::default() }
+        let limits = &settings.process;
+        let outermost = outermost_of(limits.processes_max, limits.nested_percent);
+        let (processes, outermost) = (Semaphore::new(limits.processes_max), Semaphore::new(outermost));
+        let (processes, outermost) = (Arc::new(processes), Arc::new(outermost));
+        Self { settings, host, http, processes, outermost, runners: Mutex::default(), base: Mutex::default() }
     }
 
     /// The limits of its processes.
@@ -84,7 +92,8 @@ impl Plugins {
         &self.settings.process
     }
 
-    /// Begins a session in a process that has a place, or in a new one.
+    /// Begins a session in a process that has a place, or in a new one. A nested one ([`super::nested()`]) waits for a process that
+    /// starts or ends, and not for other sessions.
     ///
     /// # Errors
     /// [`ProcessError`]: there is no place, or the process cannot be started.
@@ -97,32 +106,26 @@ impl Plugins {
         let plugin = || installed.package.id();
         let deadline = Instant::now() + limits.session_timeout;
         let runner = self.runner(installed, &invocation.owner);
-        let place = tokio::time::timeout_at(deadline, runner.places.clone().acquire_owned()).await;
-        let Ok(Ok(place)) = place else {
-            return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_each_max × sessions_max" });
-        };
-        let (begun, mut room) = (Instant::now(), Room::new(self));
+        let is_nested = is_nested();
+        let busy = |limit: &'static str| ProcessError::Busy { plugin: plugin(), limit };
+        let held = runner.hold(is_nested, deadline).await.map_err(busy)?;
+        let (begun, mut room) = (Instant::now(), Room::new(self, is_nested));
         let permit = loop {
             let started = runner.started.notified();
             tokio::pin!(started);
             // Before the state is looked at, so that no end of a start is missed.
             started.as_mut().enable();
-            match self.place(&runner, (&plugin, begun), room.take(), |process| {
-                process.open(&invocation, deadline)
-            })? {
-                Place::Session(session) => return Ok(session.holding(place)),
+            match self
+                .place(&runner, (&plugin, begun), &mut room, |process| process.open(&invocation, deadline))?
+            {
+                Place::Session(session) => return Ok(session.holding(held)),
                 Place::Start(permit) => break permit,
                 Place::Wait => {
                     if tokio::time::timeout_at(deadline, started).await.is_err() {
-                        return Err(ProcessError::Busy { plugin: plugin(), limit: "session_timeout" });
+                        return Err(busy("session_timeout"));
                     }
                 }
-                Place::Full => {
-                    if Instant::now() >= deadline {
-                        return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_max" });
-                    }
-                    room.make(deadline).await;
-                }
+                Place::Full => room.make(deadline).await.map_err(busy)?,
             }
         };
         let starting = Starting(&runner);
@@ -133,7 +136,7 @@ impl Plugins {
             state.fail(limits.backoff, limits.backoff_max);
             state.failed = Some((Instant::now(), error.clone()));
         })?;
-        let session = process.open(&invocation, deadline);
+        let session = room.enter(&process, |process| process.open(&invocation, deadline));
         {
             let mut state = lock(&runner.state);
             if !state.is_stopped {
@@ -142,22 +145,22 @@ impl Plugins {
         }
         drop(starting);
         let ended = || ProcessError::Ended { plugin: plugin(), reason: "right after its start".into() };
-        session.map(|session| session.holding(place)).ok_or_else(ended)
+        session.map(|session| session.holding(held)).ok_or_else(ended)
     }
 
-    /// Finds a place for a session that has been wanted since `begun`; a process that has to be started gets the permit, if
-    /// there is one. Nothing here waits, so a plugin that does not read delays no other session.
+    /// Finds a place for a session that has been wanted since `begun`; a process that has to be started gets a permit, if
+    /// there is room. Nothing here waits, so a plugin that does not read delays no other session.
     fn place(
         &self,
         runner: &Runner,
         (plugin, begun): (&dyn Fn() -> String, Instant),
-        permit: Option<OwnedSemaphorePermit>,
+        room: &mut Room<'_>,
         open: impl Fn(&Process) -> Option<Session>,
     ) -> Result<Place, ProcessError> {
         let limits = &self.settings.process;
         let mut state = lock(&runner.state);
         state.remove_ended(limits.backoff, limits.backoff_max);
-        if let Some(session) = state.processes.iter().find_map(open) {
+        if let Some(session) = state.processes.iter().find_map(|process| room.enter(process, &open)) {
             return Ok(Place::Session(session));
         }
         if state.is_starting {
@@ -169,12 +172,13 @@ impl Plugins {
         if let Some(wait) = state.not_before.and_then(|then| then.checked_duration_since(Instant::now())) {
             return Err(ProcessError::BackingOff { plugin: plugin(), wait });
         }
+        if !room.has_share() {
+            return Ok(Place::Full);
+        }
         if state.processes.len() >= limits.processes_each_max {
             return Err(ProcessError::Busy { plugin: plugin(), limit: "processes_each_max" });
         }
-        let Some(permit) = permit.or_else(|| self.processes.clone().try_acquire_owned().ok()) else {
-            return Ok(Place::Full);
-        };
+        let Some(permit) = room.take() else { return Ok(Place::Full) };
         state.is_starting = true;
         Ok(Place::Start(permit))
     }
@@ -227,9 +231,11 @@ impl Plugins {
     fn runner(&self, installed: &Installed, owner: &str) -> Arc<Runner> {
         let limits = &self.settings.process;
         let places = limits.processes_each_max.saturating_mul(limits.sessions_max);
+        let places = places.min(Semaphore::MAX_PERMITS);
         let new = || {
             Arc::new(Runner {
-                places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
+                places: Arc::new(Semaphore::new(places)),
+                outermost: Arc::new(Semaphore::new(outermost_of(places, limits.nested_percent))),
                 state: Mutex::default(),
                 started: Notify::new(),
             })
@@ -264,6 +270,25 @@ impl Drop for Starting<'_> {
 }
 
 impl Runner {
+    /// Takes a place for a session. A nested one does not wait for it.
+    async fn hold(&self, is_nested: bool, deadline: Instant) -> Result<Held, &'static str> {
+        if is_nested {
+            let place = self.places.clone().try_acquire_owned();
+            let place = place.map_err(
+                |_| "processes_each_max × sessions_max, and what another plugin calls does not wait",
+            )?;
+            return Ok(Held { _places: (place, None) });
+        }
+        let wait = async {
+            let outermost = self.outermost.clone().acquire_owned().await.ok()?;
+            Some(Held { _places: (self.places.clone().acquire_owned().await.ok()?, Some(outermost)) })
+        };
+        let held = tokio::time::timeout_at(deadline, wait).await.ok().flatten();
+        held.ok_or(
+            "processes_each_max × sessions_max, without the part for calls of other plugins (nested_percent)",
+        )
+    }
+
     fn is_empty(&self) -> bool {
         self.state.try_lock().is_ok_and(|state| {
             let is_waiting = state.not_before.is_some_and(|then| then > Instant::now());

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use serde_json::Value as Json;
 use tidemill_common::value::secrets::Secrets;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::Instant;
 
 use super::ProcessError;
@@ -64,6 +64,8 @@ pub(super) struct Active {
     answers: Arc<dyn Answers>,
     origin: Origin,
     questions: usize,
+    /// With those that were answered.
+    questions_in_all: u64,
     /// The bytes that the answers to its questions may still have.
     answers_left: Arc<AtomicU64>,
     cancelled: Option<Instant>,
@@ -105,6 +107,8 @@ pub(super) struct Shared {
     next: AtomicU64,
     log_budget: Mutex<(Instant, u32)>,
     masked: Mutex<Masked>,
+    /// The share that its outermost sessions hold.
+    pub(super) outermost: Mutex<Weak<OwnedSemaphorePermit>>,
 }
 
 impl Shared {
@@ -128,6 +132,7 @@ impl Shared {
             next: AtomicU64::new(1),
             log_budget: Mutex::new((now, 0)),
             masked: Mutex::default(),
+            outermost: Mutex::default(),
         }
     }
 
@@ -151,6 +156,7 @@ impl Shared {
             answers: invocation.answers.clone(),
             origin: invocation.origin.clone(),
             questions: 0,
+            questions_in_all: 0,
             answers_left: Arc::new(AtomicU64::new(self.limits.answers_bytes_max)),
             cancelled: None,
             failure: None,
@@ -323,7 +329,13 @@ impl Shared {
                 active.give_up(ProcessError::TooManyQuestions { plugin: self.plugin.clone(), most });
                 return;
             }
+            let most = self.limits.session_questions_max;
+            if active.questions_in_all >= most {
+                active.give_up(ProcessError::TooManyQuestionsInAll { plugin: self.plugin.clone(), most });
+                return;
+            }
             active.questions += 1;
+            active.questions_in_all += 1;
             (active.answers.clone(), active.answers_left.clone())
         };
         // A question that is refused is dropped here; only its refusal waits until the plugin reads.

@@ -2,10 +2,16 @@
 
 use serde_json::json;
 
+use tidemill_common::config::HttpConfig;
+use tidemill_common::http::Http;
+use tidemill_sandbox::helper::Host;
+
+use super::pool::Plugins;
+use super::room::Room;
 use super::shared::Begun;
 use super::*;
 use crate::package::Permissions;
-use crate::settings::ProcessLimits;
+use crate::settings::{ProcessLimits, Settings};
 
 /// A process that is ready, and what it would read.
 fn process(change: impl FnOnce(&mut ProcessLimits)) -> (Process, mpsc::Receiver<Vec<u8>>) {
@@ -53,6 +59,21 @@ async fn a_session_that_asks_too_much_at_once_ends() {
     write(&process, &begun.id, question("llm", "x")).await;
     let error = begun.outcome.get().unwrap().clone().unwrap_err().to_string();
     assert!(error.contains("questions_max"), "{error}");
+}
+
+#[tokio::test]
+async fn a_session_that_asks_too_much_in_all_ends() {
+    let (process, mut read) = process(|limits| limits.session_questions_max = 3);
+    let begun = begin(&process, &[]);
+    for _ in 0..3 {
+        write(&process, &begun.id, question("llm", "x")).await;
+        // Its answer: it is refused.
+        read.recv().await.unwrap();
+        assert!(begun.outcome.get().is_none());
+    }
+    write(&process, &begun.id, question("llm", "x")).await;
+    let error = begun.outcome.get().unwrap().clone().unwrap_err().to_string();
+    assert!(error.contains("session_questions_max"), "{error}");
 }
 
 #[tokio::test]
@@ -122,4 +143,63 @@ async fn a_session_whose_result_nobody_takes_ends() {
     }
     let error = begun.outcome.get().unwrap().clone().unwrap_err().to_string();
     assert!(error.contains("has not taken"), "{error}");
+}
+
+/// A host for this many processes.
+fn host_of(processes_max: usize) -> Plugins {
+    let mut settings = Settings::new(std::path::PathBuf::new());
+    settings.process.processes_max = processes_max;
+    let http = Arc::new(Http::new(&HttpConfig::default()).unwrap());
+    Plugins::new(settings, Host::named("/bin/true").unwrap(), http)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_invocation_does_not_wait_for_a_process_that_others_use() {
+    let plugins = host_of(1);
+    let mut outermost = Room::new(&plugins, false);
+    assert!(outermost.has_share());
+    let permit = outermost.take().unwrap();
+    let begun = Instant::now();
+    let mut nested = Room::new(&plugins, true);
+    assert!(nested.take().is_none());
+    let deadline = begun + Duration::from_secs(300);
+    assert!(nested.make(deadline).await.unwrap_err().contains("processes_max"));
+    assert_eq!(Instant::now(), begun);
+    drop(permit);
+    nested.make(deadline).await.unwrap();
+    assert!(nested.take().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn outermost_invocations_leave_processes_for_nested_ones() {
+    let plugins = host_of(2);
+    let mut first = Room::new(&plugins, false);
+    let _first = (first.has_share(), first.take().unwrap());
+    let mut second = Room::new(&plugins, false);
+    assert!(!second.has_share());
+    let deadline = Instant::now() + LOOK;
+    second.make(deadline).await.unwrap();
+    assert!(second.make(deadline).await.unwrap_err().contains("nested_percent"));
+    assert!(Room::new(&plugins, true).take().is_some());
+}
+
+#[tokio::test]
+async fn a_process_is_of_outermost_sessions_as_long_as_one_of_them_runs() {
+    let (process, mut read) = process(|_| {});
+    let plugins = host_of(1);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let enter = |is_nested: bool| {
+        Room::new(&plugins, is_nested).enter(&process, |process| process.open(&invocation(&[]), deadline))
+    };
+    let nested = enter(true);
+    assert!(nested.is_some() && plugins.outermost.available_permits() == 1);
+    read.recv().await.unwrap();
+    let first = enter(false);
+    read.recv().await.unwrap();
+    let second = enter(false);
+    assert!(first.is_some() && second.is_some() && plugins.outermost.available_permits() == 0);
+    drop(first);
+    assert_eq!(plugins.outermost.available_permits(), 0);
+    drop(second);
+    assert_eq!(plugins.outermost.available_permits(), 1);
 }

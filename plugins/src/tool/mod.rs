@@ -153,7 +153,12 @@ impl Call<'_> {
 /// Texts that no log line and no error may contain.
 pub(crate) fn secrets(credentials: &JsonMap) -> Vec<String> {
     let texts = credentials.values().filter_map(Json::as_str);
-    texts.filter(|text| text.chars().nth(SECRET_CHARS_MIN - 1).is_some()).map(String::from).collect()
+    texts.filter(|text| is_secret(text)).map(String::from).collect()
+}
+
+/// Whether a text is long enough to be masked.
+pub(crate) fn is_secret(text: &str) -> bool {
+    text.chars().nth(SECRET_CHARS_MIN - 1).is_some()
 }
 
 /// Credentials with the defaults of the fields that are not given.

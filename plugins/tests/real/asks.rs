@@ -1,12 +1,13 @@
 //! The plugin `asks`: answers in parts, and files that a plugin uploads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tidemill_plugins::process::{Answers, Intake, Offered, Parts, Question, Upload};
+use tidemill_plugins::process::{Answers, Intake, Offered, Parts, Question, Upload, nested};
 use tidemill_plugins::tool::message::Message;
 
-use crate::lab::{Lab, texts};
+use crate::lab::{Bench, Lab, texts};
 
 /// The secret part of the address for uploads.
 const PLACE: &str = "a-place";
@@ -15,6 +16,7 @@ const PLACE: &str = "a-place";
 pub(crate) async fn all(lab: &Lab) {
     an_answer_comes_in_parts_and_is_bounded(lab).await;
     a_file_is_uploaded_to_the_host(lab).await;
+    a_plugin_that_is_called_by_another_does_not_wait_for_its_process(lab).await;
     println!("asks: passed");
 }
 
@@ -69,4 +71,31 @@ async fn a_file_is_uploaded_to_the_host(lab: &Lab) {
     let messages = bench.invoke("ask", json!({"what": "upload", "text": "abc"})).await.unwrap();
     assert!(texts(&messages)[0].contains("404"), "{messages:?}");
     bench.plugins.stop().await;
+}
+
+/// Answers with the first text of a tool of another plugin.
+struct Nests(Bench);
+
+#[async_trait::async_trait]
+impl Answers for Nests {
+    async fn answer(&self, _: Question, parts: Parts) -> Result<(), String> {
+        let messages = nested(self.0.invoke("say", json!({"text": "a", "often": 1}))).await;
+        let messages = messages.map_err(|error| error.to_string())?;
+        let text = texts(&messages)[0];
+        parts.send(json!({"type": "text", "message": {"text": text}, "meta": null})).await
+    }
+}
+
+async fn a_plugin_that_is_called_by_another_does_not_wait_for_its_process(lab: &Lab) {
+    for (processes_max, expected) in [(1, "processes_max"), (2, "a")] {
+        let mut bench = lab.bench(&lab.asks, |settings| settings.process.processes_max = processes_max);
+        let mut other = lab.bench(&lab.many, |_| {});
+        other.plugins = bench.plugins.clone();
+        bench.answers = Arc::new(Nests(other));
+        let asked = bench.invoke("ask", json!({"what": "tool", "text": "x"}));
+        // An invocation has 300 s, and a start 60 s.
+        let messages = tokio::time::timeout(Duration::from_secs(200), asked).await.unwrap().unwrap();
+        assert!(texts(&messages)[0].contains(expected), "{messages:?}");
+        bench.plugins.stop().await;
+    }
 }

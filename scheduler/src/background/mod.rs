@@ -6,10 +6,12 @@
 //! - [`limits`] refuses requests and runs of apps and keys above their limits. Each scheduler does that.
 //! - [`webhooks`] notifies the servers that apps name about runs.
 //! - [`removals`] removes apps and users of apps.
+//! - [`plugin_values`] removes what plugins have stored that are not installed any more. Each scheduler does that, without a lease.
 //! - [`uploads`] removes old uploads. Each scheduler does that, without a lease.
 
 pub mod budgets;
 pub(crate) mod limits;
+pub mod plugin_values;
 pub(crate) mod removals;
 pub mod subruns;
 pub mod triggers;

@@ -9,7 +9,7 @@ use super::contents::Contents;
 
 /// Keys that have no TTL, as docs/redis.md says: a key, or the beginning of one. `{n}` stands for any shard. Keys of
 /// runs that have not ended are missing here, because at the end every run has ended.
-const LIVES_ON: [&str; 38] = [
+const LIVES_ON: [&str; 39] = [
     "tm:meta",
     "tm:queues",
     "tm:knowing:5",
@@ -25,6 +25,7 @@ const LIVES_ON: [&str; 38] = [
     "tm:plugin-credentials",
     "tm:plugin-credential:*",
     "tm:plugin-package:*",
+    "tm:plugin-storages",
     "tm:plugin-values:*",
     "tm:annotations:*",
     "tm:knowledge:*",

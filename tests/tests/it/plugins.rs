@@ -81,6 +81,12 @@ async fn a_plugin_is_installed_once_under_its_id_and_removed_with_its_package() 
     assert!(fleet.tidemill(&["plugins", "rm", ID]).status.success());
     assert_eq!(client.get(PATH).await.status, 404);
     assert_eq!(fleet.cluster.redis.cli(&["KEYS", "tm:plugin*"]).trim(), "");
+
+    // An invocation that outlived the removal has stored something: a new installation does not find it.
+    let values = "tm:plugin-values:{tidemill/many}";
+    fleet.cluster.redis.cli(&["HSET", values, "k:key", "61", "bytes", "105"]);
+    assert!(fleet.add(&many()).status.success());
+    assert_eq!(fleet.cluster.redis.cli(&["EXISTS", values]).trim(), "0");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -74,7 +74,7 @@ async fn what_a_plugin_asks_back_is_answered_within_its_manifest() {
         assert_eq!(kept["outputs"]["keep_text"], expected, "{kept}");
     }
     let large = lab.run(&[ask("large", "large", "")]).await;
-    assert!(large["outputs"]["large_text"].as_str().unwrap().contains("may have 1024"), "{large}");
+    assert!(large["outputs"]["large_text"].as_str().unwrap().contains("may have 2048"), "{large}");
     lab.run(&[ask("keep", "storage", "one")]).await;
 
     let tool = lab.run(&[ask("tool", "tool", "ab")]).await;

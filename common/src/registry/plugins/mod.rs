@@ -147,6 +147,12 @@ impl InstalledPlugin {
     }
 }
 
+/// Whether a version of the plugin `author/name` is installed, also one that a newer version of Tidemill has described.
+pub fn has_version(catalog: &Catalog, plugin: &str) -> bool {
+    let is_it = |id: &str| id.strip_prefix(plugin).is_some_and(|rest| rest.starts_with(':'));
+    catalog.plugins.iter().any(|entry| is_it(&entry.id))
+}
+
 /// All plugins of a catalog.
 pub fn all(catalog: &Catalog) -> Vec<InstalledPlugin> {
     catalog.plugins.iter().filter_map(InstalledPlugin::of).collect()

@@ -423,6 +423,8 @@ pub trait Runs: AuditLog + Webhooks {
     async fn keep_package(&self, hash: &str) -> Result<bool, StoreError>;
     /// Removes the package of a plugin. A missing one is no error.
     async fn remove_package(&self, hash: &str) -> Result<(), StoreError>;
+    /// The plugins (`author/name`) that have stored values. Those of some may be removed already.
+    async fn plugin_storages(&self) -> Result<Vec<String>, StoreError>;
     /// Removes all that a plugin (`author/name`) has stored.
     async fn remove_plugin_values(&self, plugin: &str) -> Result<(), StoreError>;
     /// Dead letters of all shards, newest first.

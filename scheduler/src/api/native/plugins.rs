@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::files::{self, FilesError, Packages};
 use tidemill_common::limits::{CATALOG_ENTRIES_MAX, CATALOG_ENTRY_BYTES_MAX};
-use tidemill_common::registry::plugins::InstalledPlugin;
+use tidemill_common::registry::plugins::{InstalledPlugin, has_version};
 use tidemill_common::registry::public_form;
 use tidemill_common::store::{
     Catalog, CatalogEntry, CatalogKind, EntryPut, EntryRemoved, Expected, LiveWorker, PutEntry,
@@ -77,6 +77,10 @@ pub async fn add(
     }
     if packages.is_none() {
         check_room(&catalog, &state, size)?;
+    }
+    if !has_version(&catalog, &plugin.storage()) {
+        // An invocation that outlived an earlier installation may have left some.
+        state.store.remove_plugin_values(&plugin.storage()).await?;
     }
     let put =
         PutEntry { kind: KIND, id: &id, fields: &fields, expected: Expected::Absent, make_default: false };
@@ -159,8 +163,9 @@ pub async fn remove(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Re
         }
     }
     if let Some(plugin) = plugin {
-        remove_unused(&state, &plugin).await?;
-        remove_values(&state, &plugin).await?;
+        // One may fail. Values that are left, also when this process ends here, go with a pass in the background.
+        let values = remove_values(&state, &plugin).await;
+        remove_unused(&state, &plugin).await.and(values)?;
     }
     tracing::info!(plugin = id, "plugin removed for all workers");
     Ok(StatusCode::NO_CONTENT)
@@ -215,9 +220,7 @@ async fn remove_unused(state: &ApiState, plugin: &InstalledPlugin) -> Result<(),
 
 /// Removes what a plugin has stored, with its last version.
 async fn remove_values(state: &ApiState, plugin: &InstalledPlugin) -> Result<(), ApiError> {
-    let catalog = state.store.catalog().await?;
-    let is_it = |known: InstalledPlugin| known.author == plugin.author && known.name == plugin.name;
-    if catalog.plugins.iter().filter_map(InstalledPlugin::of).any(is_it) {
+    if has_version(&state.store.catalog().await?, &plugin.storage()) {
         return Ok(());
     }
     Ok(state.store.remove_plugin_values(&plugin.storage()).await?)

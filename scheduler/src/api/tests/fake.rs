@@ -318,6 +318,9 @@ impl Runs for FakeStore {
     async fn remove_package(&self, _: &str) -> Result<(), StoreError> {
         Ok(())
     }
+    async fn plugin_storages(&self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
     async fn remove_plugin_values(&self, _: &str) -> Result<(), StoreError> {
         Ok(())
     }

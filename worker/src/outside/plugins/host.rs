@@ -48,7 +48,7 @@ pub(crate) struct PluginHost {
     pub(super) queues: Vec<String>,
     /// Most bytes that a plugin stores.
     pub(super) storage_max: u64,
-    /// How many plugins may call one another.
+    /// How deep calls of tools by plugins may be nested.
     pub(super) nesting_max: u32,
     /// Plugins come before what this program has itself.
     pub(crate) is_preferred: bool,

@@ -318,7 +318,9 @@ pub(super) fn failure(processes: &Plugins, error: tool::ToolError) -> ToolError 
         | ProcessError::Busy { .. }
         | ProcessError::NotTaken { .. }
         | ProcessError::TimedOut { .. } => invoke(&error).passing(),
-        ProcessError::TooMuch { .. } | ProcessError::TooManyQuestions { .. } => invoke(&error),
+        ProcessError::TooMuch { .. }
+        | ProcessError::TooManyQuestions { .. }
+        | ProcessError::TooManyQuestionsInAll { .. } => invoke(&error),
     }
 }
 

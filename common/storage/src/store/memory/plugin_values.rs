@@ -1,14 +1,14 @@
 //! What plugins store, with the behaviour of the script.
 
 use super::Namespace;
+use crate::store::plugin_values::plugin_value_bytes;
 use crate::store::{PluginValue, PluginValuePut};
 
 impl Namespace {
     pub(super) fn put_plugin_value(&mut self, put: PluginValue<'_>) -> PluginValuePut {
         let values = self.plugin_values.entry(put.plugin.to_owned()).or_default();
-        let size = |key: &str, value: &str| (key.len() + value.len() / 2) as u64;
-        let used: u64 = values.iter().map(|(key, value)| size(key, value)).sum();
-        let old = values.get(put.key).map_or(0, |value| size(put.key, value));
+        let used: u64 = values.iter().map(|(key, value)| plugin_value_bytes(key, value)).sum();
+        let old = values.get(put.key).map_or(0, |value| plugin_value_bytes(put.key, value));
         if put.size() > old && used - old + put.size() > put.bytes_max {
             return PluginValuePut::Full { used };
         }

@@ -577,6 +577,10 @@ impl Runs for MemoryStore {
         Ok(())
     }
 
+    async fn plugin_storages(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.inner.lock().plugin_values.keys().cloned().collect())
+    }
+
     async fn remove_plugin_values(&self, plugin: &str) -> Result<(), StoreError> {
         self.inner.lock().plugin_values.remove(plugin);
         Ok(())

@@ -21,6 +21,12 @@ impl RedisStore {
         put: PluginValue<'_>,
     ) -> Result<PluginValuePut, StoreError> {
         const DOING: &str = "storing a value of a plugin";
+        if put.value.is_some() {
+            // Before the value, and never taken back, so that no value is without it.
+            let mut known = redis::cmd("SADD");
+            known.arg(self.keys.plugin_storages()).arg(put.plugin);
+            let _: u64 = self.connector.ask(DOING, &known).await?;
+        }
         let keys = [self.keys.plugin_values(put.plugin)];
         let args = args![field(put.key), put.value.unwrap_or_default(), put.size(), put.bytes_max];
         let words: Vec<String> =
@@ -34,6 +40,12 @@ impl RedisStore {
             },
             _ => Err(unexpected(DOING, words.join(" "))),
         }
+    }
+
+    pub(super) async fn storages_of_plugins(&self) -> Result<Vec<String>, StoreError> {
+        let mut command = redis::cmd("SMEMBERS");
+        command.arg(self.keys.plugin_storages());
+        self.connector.ask("listing the plugins that have stored values", &command).await
     }
 
     pub(super) async fn remove_values_of_plugin(&self, plugin: &str) -> Result<(), StoreError> {

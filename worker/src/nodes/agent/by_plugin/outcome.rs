@@ -19,8 +19,8 @@ use crate::attempt::executor::{PieceSink, ThoughtSink};
 use crate::nodes::tool::files;
 use crate::outside::plugins::{FoundStrategy, StrategyMessage};
 
-/// Most lines of the log that are shown. A plugin can write more.
-const LOG_LINES_MAX: usize = 1_000;
+/// Most lines of the log and lists of sources that are shown. A plugin can write more.
+const EVENTS_MAX: usize = 1_000;
 
 /// Takes the messages of one invocation.
 pub(super) struct Telling<'a> {
@@ -31,7 +31,8 @@ pub(super) struct Telling<'a> {
     collected: Collected,
     json: Vec<Json>,
     logs: Logs,
-    lines: usize,
+    /// Lines of the log, and lists of sources.
+    events: usize,
     /// The first message that cannot be used.
     wrong: Option<NodeFailure>,
 }
@@ -51,7 +52,7 @@ impl<'a> Telling<'a> {
             collected: Collected::default(),
             json: Vec::new(),
             logs: Logs::default(),
-            lines: 0,
+            events: 0,
             wrong: None,
         }
     }
@@ -59,11 +60,12 @@ impl<'a> Telling<'a> {
     pub(super) fn take(&mut self, message: StrategyMessage) {
         match message {
             StrategyMessage::Log(log) => self.log(&log),
-            StrategyMessage::Resources(resources) => {
+            StrategyMessage::Resources(resources) if self.may_show() => {
                 let mut event = map(&resources);
                 event.insert("node_id".into(), json!(self.node.id.as_str()));
                 self.send(StepEvent::RetrieverResource, event);
             }
+            StrategyMessage::Resources(_) => {}
             StrategyMessage::Tool(Message::Text(text)) => self.text.push(&text),
             // The plugin's own sum of the cost: this worker has counted it already.
             StrategyMessage::Tool(Message::Json(mut value)) => {
@@ -87,13 +89,22 @@ impl<'a> Telling<'a> {
         }
     }
 
+    /// Counts an event. False for one too much.
+    fn may_show(&mut self) -> bool {
+        self.events += 1;
+        self.events <= EVENTS_MAX
+    }
+
     fn log(&mut self, log: &Json) {
+        if !self.may_show() {
+            return;
+        }
         let text = |key: &str| log[key].as_str().map(str::to_owned);
         let secrets = self.means.journal.secrets();
         let log = AgentLog {
             id: text("id").unwrap_or_default(),
             parent: text("parent_id"),
-            label: text("label").unwrap_or_default(),
+            label: secrets.masked(text("label").unwrap_or_default()),
             status: match log["status"].as_str() {
                 Some("success") => LogStatus::Success,
                 Some("error") => LogStatus::Error,
@@ -103,12 +114,9 @@ impl<'a> Telling<'a> {
             data: secrets.hidden_in(map(&log["data"])),
             metadata: secrets.hidden_in(map(&log["metadata"])),
         };
-        self.lines += 1;
-        if self.lines <= LOG_LINES_MAX {
-            let event = log.event(&self.means.execution, self.node.id.as_str());
-            self.logs.note(log);
-            self.send(StepEvent::AgentLog, event);
-        }
+        let event = log.event(&self.means.execution, self.node.id.as_str());
+        self.logs.note(log);
+        self.send(StepEvent::AgentLog, event);
     }
 
     /// Sends an event after the text so far.

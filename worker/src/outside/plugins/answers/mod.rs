@@ -26,7 +26,7 @@ use tidemill_common::ids::RunId;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::llm::usage;
 use tidemill_plugins::install::Installed;
-use tidemill_plugins::process::{Answers, Intake, Offered, Parts, Question, Upload};
+use tidemill_plugins::process::{Answers, Intake, Offered, Parts, Question, Upload, nested};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -50,7 +50,7 @@ pub(crate) struct Asker<'a> {
     pub(crate) http: &'a Http,
     pub(crate) files: &'a dyn Files,
     pub(crate) journal: Option<&'a Journal>,
-    /// How many plugins call one another until this invocation.
+    /// How many calls of tools by plugins are around this invocation.
     pub(crate) nested: u32,
     /// Tools that it may call without approval; `None` if no tool needs one.
     pub(crate) auto_approved: Option<&'a [Arc<str>]>,
@@ -65,13 +65,19 @@ enum Asked {
 }
 
 /// Hands questions to the future of their invocation.
-struct Relay(mpsc::Sender<Asked>);
+struct Relay {
+    to: mpsc::Sender<Asked>,
+    /// Largest file, and most bytes of all files of the invocation.
+    file_max: (u64, u64),
+    /// The bytes of files that were stored for it.
+    kept: Arc<AtomicU64>,
+}
 
 #[async_trait::async_trait]
 impl Answers for Relay {
     async fn answer(&self, question: Question, parts: Parts) -> Result<(), String> {
         let (done, answered) = oneshot::channel();
-        let sent = self.0.send(Asked::Question { question, parts, done }).await;
+        let sent = self.to.send(Asked::Question { question, parts, done }).await;
         sent.map_err(|_| OVER.to_owned())?;
         answered.await.unwrap_or_else(|_| Err(OVER.into()))
     }
@@ -81,9 +87,19 @@ impl Answers for Relay {
 impl Intake for Relay {
     async fn take(&self, upload: Upload) -> Result<Json, String> {
         let (done, taken) = oneshot::channel();
-        let sent = self.0.send(Asked::Upload { upload, done }).await;
+        let sent = self.to.send(Asked::Upload { upload, done }).await;
         sent.map_err(|_| OVER.to_owned())?;
         taken.await.unwrap_or_else(|_| Err(OVER.into()))
+    }
+
+    fn most(&self) -> (u64, &'static str) {
+        let (each, all) = self.file_max;
+        let left = all.saturating_sub(self.kept.load(Ordering::Relaxed));
+        if left < each {
+            (left, "what is left of http.upload_bytes_max")
+        } else {
+            (each, "http.file_bytes_max")
+        }
     }
 }
 
@@ -95,13 +111,13 @@ pub(super) struct Answering<'a> {
     worker: Option<Arc<Core>>,
     /// The name of the plugin's storage: `author/name`.
     storage: String,
-    /// Most bytes of it.
+    /// Most bytes of it in Redis.
     storage_max: u64,
     /// The secret part of the address for uploads.
     place: String,
     relay: Arc<Relay>,
     /// The bytes of files that were stored for it.
-    kept: AtomicU64,
+    kept: Arc<AtomicU64>,
     /// The cost of what was asked.
     spent: Mutex<Option<Usage>>,
 }
@@ -113,15 +129,17 @@ impl<'a> Answering<'a> {
     pub(super) fn new(host: &'a PluginHost, installed: &Installed, asker: Asker<'a>) -> (Self, Questions) {
         let (to, questions) = mpsc::channel(QUESTIONS_WAITING_MAX);
         let manifest = &installed.package.manifest;
+        let (bounds, kept) = (&asker.http.bounds, Arc::new(AtomicU64::new(0)));
+        let file_max = (bounds.file_bytes_max, bounds.upload_bytes_max);
         let own = Self {
             host,
             asker,
             worker: host.worker(),
             storage: format!("{}/{}", manifest.author, manifest.name),
-            storage_max: manifest.permissions.storage_bytes.unwrap_or(0).min(host.storage_max),
+            storage_max: storage::bytes_max(manifest.permissions.storage_bytes, host.storage_max),
             place: Uuid::new_v4().simple().to_string(),
-            relay: Arc::new(Relay(to)),
-            kept: AtomicU64::new(0),
+            relay: Arc::new(Relay { to, file_max, kept: kept.clone() }),
+            kept,
             spent: Mutex::default(),
         };
         (own, Questions(questions))
@@ -150,7 +168,7 @@ impl<'a> Answering<'a> {
         loop {
             tokio::select! {
                 done = &mut work => return done,
-                Some(asked) = questions.recv() => running.push(self.one(asked)),
+                Some(asked) = questions.recv() => running.push(nested(self.one(asked))),
                 Some(()) = running.next(), if !running.is_empty() => {}
             }
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
+use tidemill_common::nodes::tool::outputs::{Collected, Pending};
 use tidemill_common::nodes::tool::{KnownParameters, Message, ProviderKind};
 use tidemill_plugins::process::Parts;
 use tokio::sync::mpsc;
@@ -20,7 +21,9 @@ impl Answering<'_> {
     pub(super) async fn tool(&self, mut request: Json, parts: &Parts) -> Result<(), String> {
         let most = self.host.nesting_max;
         if self.asker.nested >= most {
-            return Err(format!("plugins may call one another {most} deep at most (plugins.nesting_max)"));
+            return Err(format!(
+                "a plugin's calls of tools may be nested {most} deep at most (plugins.nesting_max)"
+            ));
         }
         let arguments = request.get_mut("tool_parameters").map(Json::take).unwrap_or_default();
         let arguments = arguments.as_object().cloned().unwrap_or_default();
@@ -57,23 +60,37 @@ impl Answering<'_> {
             // The receiver lives longer.
             let _ = to.send(message);
         };
+        // Files that come in pieces are sent whole: the SDK puts none together that a plugin reads.
+        let mut pieces = Collected::default();
         let invoked = found.invoke(called, &mut sink);
         tokio::pin!(invoked);
         let outcome = loop {
             tokio::select! {
                 biased;
-                Some(message) = said.recv() => self.say(&call, message, parts).await?,
+                Some(message) = said.recv() => self.say(&call, message, &mut pieces, parts).await?,
                 outcome = &mut invoked => break outcome,
             }
         };
         while let Ok(message) = said.try_recv() {
-            self.say(&call, message, parts).await?;
+            self.say(&call, message, &mut pieces, parts).await?;
         }
-        outcome.map_err(|error| error.message)
+        outcome.map_err(|error| error.message)?;
+        pieces.end().map_err(|failure| failure.message)
     }
 
-    async fn say(&self, call: &str, message: Message, parts: &Parts) -> Result<(), String> {
+    async fn say(
+        &self,
+        call: &str,
+        message: Message,
+        pieces: &mut Collected,
+        parts: &Parts,
+    ) -> Result<(), String> {
         match message {
+            chunk @ Message::BlobChunk { .. } => {
+                if let Some(part) = whole(pieces, chunk)? {
+                    parts.send(part).await?;
+                }
+            }
             Message::Spent { run, usage } => self.charge(call, &usage, ChargeSource::of_tool(run)),
             // It is charged already, and counts for this invocation, too.
             Message::Charged(usage) => self.add(&usage),
@@ -119,6 +136,15 @@ fn check_approval(
     ))
 }
 
+/// The file that a piece completes.
+fn whole(pieces: &mut Collected, chunk: Message) -> Result<Option<Json>, String> {
+    pieces.take(chunk).map_err(|failure| failure.message)?;
+    Ok(match pieces.files.pop() {
+        Some(Pending::Keep { bytes, mime_type, filename }) => Some(blob(&bytes, Some(mime_type), filename)),
+        Some(Pending::Object(_) | Pending::Kept { .. }) | None => None,
+    })
+}
+
 fn blob(bytes: &[u8], mime_type: Option<String>, filename: Option<String>) -> Json {
     let meta = json!({"mime_type": mime_type, "filename": filename});
     json!({"type": "blob", "message": {"blob": STANDARD.encode(bytes)}, "meta": meta})
@@ -139,18 +165,12 @@ fn part(message: Message) -> Option<Json> {
             one("image_link", json!({"text": url}), meta)
         }
         Message::Blob { bytes, mime_type, filename, .. } => Some(blob(&bytes, mime_type, filename)),
-        Message::BlobChunk { id, bytes, total_length, end, mime_type, filename } => {
-            let chunk = json!({
-                "id": id, "sequence": 0, "total_length": total_length, "blob": STANDARD.encode(bytes), "end": end,
-            });
-            one("blob_chunk", chunk, json!({"mime_type": mime_type, "filename": filename}))
-        }
         Message::Variable { name, value, stream } => {
             let variable = json!({"variable_name": name, "variable_value": value, "stream": stream});
             one("variable", variable, Json::Null)
         }
         Message::File(meta) => one("file", Json::Null, meta.unwrap_or_default()),
-        Message::Spent { .. } | Message::Charged(_) | Message::Ignored => None,
+        Message::BlobChunk { .. } | Message::Spent { .. } | Message::Charged(_) | Message::Ignored => None,
     }
 }
 
@@ -216,5 +236,23 @@ mod tests {
             }))
         );
         assert_eq!(part(Message::Ignored), None);
+    }
+
+    #[test]
+    fn a_file_in_pieces_is_sent_whole() {
+        let piece = |bytes: &[u8], end: bool| Message::BlobChunk {
+            id: "a".into(),
+            bytes: bytes.into(),
+            total_length: 4,
+            end,
+            mime_type: Some("text/plain".into()),
+            filename: None,
+        };
+        let mut pieces = Collected::default();
+        assert_eq!(whole(&mut pieces, piece(b"ab", false)), Ok(None));
+        let sent = whole(&mut pieces, piece(b"cd", true)).unwrap().unwrap();
+        assert_eq!(sent["type"], "blob");
+        assert_eq!(sent["message"]["blob"], STANDARD.encode("abcd"));
+        assert!(pieces.end().is_ok() && whole(&mut pieces, piece(b"abcde", true)).is_err());
     }
 }

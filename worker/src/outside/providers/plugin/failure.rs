@@ -52,7 +52,9 @@ pub(super) fn of_call(label: &str, error: CallError, backoff_ms: u64) -> ModelEr
             let late = ModelError::new(label, ErrorClass::Connection, &error.to_string()).passing();
             ModelError { detail: Detail::Late, ..late }
         }
-        ProcessError::TooMuch { .. } | ProcessError::TooManyQuestions { .. } => {
+        ProcessError::TooMuch { .. }
+        | ProcessError::TooManyQuestions { .. }
+        | ProcessError::TooManyQuestionsInAll { .. } => {
             ModelError::new(label, ErrorClass::BadRequest, &error.to_string())
         }
     }

@@ -23,7 +23,7 @@ const OWN_TAGS: [&str; 6] = ["limit:", "limits:", "uploads:", "knowledge:", "ann
 
 /// The first words of the other keys of the namespace. [`Keys::in_copy`] takes what has none of them for another
 /// namespace's.
-const FAMILIES: [&str; 40] = [
+const FAMILIES: [&str; 41] = [
     "meta",
     "schedulers",
     "workers",
@@ -59,6 +59,7 @@ const FAMILIES: [&str; 40] = [
     "plugin-credential",
     "plugin-credentials",
     "plugin-package",
+    "plugin-storages",
     "plugins",
     "probe",
     "removals",

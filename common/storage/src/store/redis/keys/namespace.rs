@@ -135,6 +135,10 @@ impl Keys {
     pub fn plugin_package(&self, hash: &str) -> String {
         self.global(&format!("plugin-package:{hash}"))
     }
+    /// set: the plugins (`author/name`) that have ever stored a value
+    pub fn plugin_storages(&self) -> String {
+        self.global("plugin-storages")
+    }
     /// hash: what a plugin (`author/name`) has stored: `k:<key>`, the value in hexadecimal digits; `bytes`, of all of them
     pub fn plugin_values(&self, plugin: &str) -> String {
         self.own(&format!("plugin-values:{{{plugin}}}"))

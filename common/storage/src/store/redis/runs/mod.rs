@@ -380,6 +380,10 @@ impl Runs for RedisStore {
         self.delete_package(hash).await
     }
 
+    async fn plugin_storages(&self) -> Result<Vec<String>, StoreError> {
+        self.storages_of_plugins().await
+    }
+
     async fn remove_plugin_values(&self, plugin: &str) -> Result<(), StoreError> {
         self.remove_values_of_plugin(plugin).await
     }
