@@ -12,7 +12,8 @@ use tidemill_common::value::template::Template;
 use tidemill_common::value::{JsonMap, Segment, Variables};
 use tidemill_common::warning::Warning;
 
-use super::llm::{bill, in_vain, lost, masked, no_bill, note_asking, usage_segment};
+use super::llm::{bill, in_vain, lost, masked, no_bill, note_asking, unresolved, usage_segment};
+use crate::outside::providers::profile::ModelKind;
 use crate::outside::providers::{ModelReply, Providers, Question, Waiter};
 
 /// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify).
@@ -24,9 +25,9 @@ pub async fn run(
     waiter: &dyn Waiter,
     warn: &(dyn Fn(Warning) + Send + Sync),
 ) -> NodeResult {
-    let model = match providers.resolve_for(&data.model, waiter.run()).await {
+    let model = match providers.resolve_for(&data.model, ModelKind::Llm, waiter.run()).await {
         Ok(model) => model,
-        Err(error) => return NodeResult::failed(NodeFailure::escaped(error.message)),
+        Err(error) => return NodeResult::failed(unresolved(error)),
     };
     let (prompt, inputs) = match prompt::assemble(data, variables, &model.facts()) {
         Ok(assembled) => assembled,

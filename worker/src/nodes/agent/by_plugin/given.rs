@@ -14,6 +14,7 @@ use super::super::rounds::Unready;
 use super::super::{Means, history};
 use super::map;
 use crate::outside::plugins::FoundStrategy;
+use crate::outside::providers::profile::ModelKind;
 use crate::outside::tools::ToolName;
 
 /// Features of models that every release of the SDK knows. It refuses a model with another one.
@@ -71,9 +72,9 @@ async fn model(value: Json, history: &[Message], means: Means<'_>) -> Result<Jso
     let config = parameters::selected_model(&value)?;
     let found = means
         .providers
-        .resolve_for(&config, Some(*means.run))
+        .resolve_for(&config, ModelKind::Llm, Some(*means.run))
         .await
-        .map_err(|error| Ungiven::Unready(Unready { message: error.message, lacks: error.lacks }))?;
+        .map_err(|error| Ungiven::Unready(error.into()))?;
     let features = found.facts().features.unwrap_or_default();
     let features: Vec<String> =
         features.into_iter().filter(|feature| FEATURES.contains(&feature.as_str())).collect();
@@ -111,7 +112,7 @@ async fn tools(
     if means.auto_approved.is_some() && !given.is_empty() {
         let message =
             "calls of tools must be approved in this run, and a plugin's strategy cannot ask for approval";
-        return Err(Ungiven::Unready(Unready { message: message.into(), lacks: None }));
+        return Err(Ungiven::Unready(Unready::lasting(message)));
     }
     let mut tools = Vec::with_capacity(given.len());
     for one in given {

@@ -52,7 +52,7 @@ pub(super) async fn choose(data: &AgentData, means: Means<'_>) -> Result<Chosen,
         (Err(error), Some(_)) if error.lacks.is_some() => Err(error.into()),
         // A version that lacks it is no reason to fail: ours has it.
         (Ok(None) | Err(_), Some(strategy)) => Ok(Chosen::Own(strategy)),
-        (Ok(None), None) => Err(Unready { message: unknown(data), lacks: None }),
+        (Ok(None), None) => Err(Unready::lasting(unknown(data))),
         (Err(error), None) => Err(error.into()),
     }
 }

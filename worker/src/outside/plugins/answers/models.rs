@@ -9,6 +9,7 @@ use tidemill_plugins::process::Parts;
 use super::llm::config;
 use super::{Answering, text};
 use crate::attempt::journal::ChargeSource;
+use crate::outside::providers::profile::ModelKind;
 use crate::outside::providers::{Model, Recording, Spoken};
 
 /// Bytes of sound in one part of an answer.
@@ -16,7 +17,7 @@ const SOUND_BYTES: usize = 256 * 1024;
 
 impl Answering<'_> {
     pub(super) async fn embedding(&self, request: &Json) -> Result<Json, String> {
-        let (provider, model) = self.model(request).await?;
+        let (provider, model) = self.model(request, ModelKind::TextEmbedding).await?;
         let call = Self::call_name();
         let waiter = self.waiter(&call);
         let answer = model.for_job(&waiter, &call).embed(&texts(request, "texts")?).await;
@@ -34,7 +35,7 @@ impl Answering<'_> {
     }
 
     pub(super) async fn ranking(&self, request: &Json) -> Result<Json, String> {
-        let (provider, model) = self.model(request).await?;
+        let (provider, model) = self.model(request, ModelKind::Rerank).await?;
         let (documents, query) = (texts(request, "docs")?, text(request, "query")?);
         let most = request["top_n"].as_u64().and_then(|most| usize::try_from(most).ok());
         let most = most.unwrap_or(documents.len());
@@ -51,13 +52,13 @@ impl Answering<'_> {
     }
 
     pub(super) async fn moderation(&self, request: &Json) -> Result<Json, String> {
-        let (_, model) = self.model(request).await?;
+        let (_, model) = self.model(request, ModelKind::Moderation).await?;
         let flagged = model.moderate(text(request, "text")?).await;
         Ok(json!({"result": flagged.map_err(|error| error.message)?}))
     }
 
     pub(super) async fn transcript(&self, request: &Json) -> Result<Json, String> {
-        let (provider, model) = self.model(request).await?;
+        let (provider, model) = self.model(request, ModelKind::Speech2Text).await?;
         let bytes = bytes_of(text(request, "file")?)?;
         let recording =
             Recording { filename: "audio.mp3".into(), mime_type: "audio/mpeg".into(), bytes: bytes.into() };
@@ -70,7 +71,7 @@ impl Answering<'_> {
     }
 
     pub(super) async fn sound(&self, request: &Json, parts: &Parts) -> Result<(), String> {
-        let (_, model) = self.model(request).await?;
+        let (_, model) = self.model(request, ModelKind::Tts).await?;
         let spoken = Spoken {
             text: text(request, "content_text")?,
             voice: request["voice"].as_str().unwrap_or_default(),
@@ -87,9 +88,9 @@ impl Answering<'_> {
         Ok(())
     }
 
-    async fn model(&self, request: &Json) -> Result<(String, Model), String> {
+    async fn model(&self, request: &Json, kind: ModelKind) -> Result<(String, Model), String> {
         let config = config(request)?;
-        let model = self.worker()?.outside.providers.resolve_for(&config, Some(*self.asker.run)).await;
+        let model = self.worker()?.outside.providers.resolve_for(&config, kind, Some(*self.asker.run)).await;
         Ok((config.provider, model.map_err(|error| error.message)?))
     }
 
