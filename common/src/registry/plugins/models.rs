@@ -87,6 +87,14 @@ pub(super) fn parts(id: &str) -> Option<(&str, Option<(&str, String)>)> {
     }
 }
 
+/// The lengths of the parts of an id of credentials, for an error.
+pub(in crate::registry) fn lengths(id: &str) -> String {
+    let (rest, app) = id.split_once('@').map_or((id, ""), |(rest, app)| (rest, app));
+    let (provider, model) = rest.split_once(':').map_or((rest, ""), |(provider, model)| (provider, model));
+    let (provider, model, app) = (provider.len(), model.len(), app.len());
+    format!(" (provider {provider}, model with its type {model}, app {app})")
+}
+
 fn escaped(name: &str) -> String {
     let mut text = String::new();
     for byte in name.bytes() {
@@ -186,6 +194,12 @@ mod tests {
         for broken in ["a/b/c:llm", "a/b/c:llm:", "a/b/c::m", "a/b/c:llm:=2", "a/b/c:llm:=zz"] {
             assert_eq!(parts(broken), None, "{broken}");
         }
+    }
+
+    #[test]
+    fn the_parts_of_an_id_that_is_too_long_are_named() {
+        assert_eq!(lengths("a/b/c:llm:model@app"), " (provider 5, model with its type 9, app 3)");
+        assert_eq!(lengths("a/b/c"), " (provider 5, model with its type 0, app 0)");
     }
 
     #[test]
