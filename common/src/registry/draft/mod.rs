@@ -109,6 +109,13 @@ fn profile(object: JsonMap, catalog: &Catalog) -> Result<Vec<String>, DraftError
     let is_kept = |provider: &str| catalog.find(CatalogKind::Provider, provider).is_some();
     let (profile, over) = checked(object, &is_kept)?;
     let provider = profile.provider.as_str();
+    let stored = catalog.find(CatalogKind::Provider, provider);
+    let is_of_plugin = stored.is_some_and(|stored| {
+        entry::object(CatalogKind::Provider, &stored.fields).get("plugin") == Some(&true.into())
+    });
+    if over == Over::Named && is_of_plugin && profile.base_url.is_none() {
+        return Err(wrong(format!("Profile: {}", check::NO_PROFILE)));
+    }
     let mut warnings = Vec::new();
     if over == Over::Named && !is_kept(provider) {
         warnings.push(format!(
