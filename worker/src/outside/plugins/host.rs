@@ -149,7 +149,12 @@ impl PluginHost {
                 State::Failed { reason, .. } => (PluginState::Failed, reason.clone()),
                 State::Disabled(reason) => (PluginState::Disabled, (*reason).to_owned()),
             };
-            PluginAbility { id: id.clone(), sha256: place.sha256.clone(), state, note }
+            let models = match &place.state {
+                State::Ready(installed) => installed.package.providers.models.as_slice(),
+                State::Preparing(_) | State::Failed { .. } | State::Disabled(_) => &[],
+            };
+            let models = models.iter().map(|provider| provider.name.clone()).collect();
+            PluginAbility { id: id.clone(), sha256: place.sha256.clone(), state, note, models }
         };
         self.places().iter().map(ability).collect()
     }

@@ -241,6 +241,7 @@ mod tests {
             sha256: sha256.into(),
             state,
             note: String::new(),
+            models: Vec::new(),
         };
         let about = AboutWorker {
             queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
