@@ -304,7 +304,7 @@ impl ServedModels {
             }
         };
         *known = Some(Description { facts: facts.clone(), until });
-        Ok(facts.map_err(ModelError::from)?)
+        facts.map_err(|error| CallFailure::Call(error.into()))
     }
 }
 

@@ -138,6 +138,9 @@ impl PluginHost {
                 return lacking(reason);
             }
             let left = self.wait.saturating_sub(begun.elapsed());
+            if left.is_zero() && has_service {
+                return Ok(None);
+            }
             if left.is_zero() {
                 let seconds = self.wait.as_secs();
                 return lacking(format!(
