@@ -103,3 +103,23 @@ fn succeeded(
         ..result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outside::providers::ModelError;
+    use tidemill_common::need::Need;
+
+    #[test]
+    fn a_model_that_is_not_here_is_looked_for_on_other_workers_and_a_pause_is_kept() {
+        let need = Need::Plugin { id: "a/b:1".into(), sha256: "ab".into() };
+        let error = ModelError {
+            retry_after_ms: Some(7),
+            ..ModelError::value("no").for_want_of(need.clone()).passing()
+        };
+        let failure = unresolved(error);
+        assert_eq!(failure.lacks, Some(Box::new(need)));
+        assert_eq!((failure.retryable, failure.retry_after_ms), (true, Some(7)));
+        assert_eq!(failure.error_type, NodeFailure::escaped("").error_type);
+    }
+}
