@@ -80,6 +80,9 @@ pub struct PluginAbility {
     /// What is done now, or the reason of a failure; for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
+    /// Its providers of models, once it is ready.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
 }
 
 /// The state of a plugin on a worker.

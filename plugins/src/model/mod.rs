@@ -12,7 +12,7 @@ use tidemill_common::value::JsonMap;
 use tokio::time::Instant;
 
 use crate::install::Installed;
-use crate::package::ModelKind;
+use crate::package::{ModelKind, Parameter};
 use crate::process::pool::{Invocation, Origin, Plugins};
 use crate::process::{Answers, Offered, ProcessError, Session};
 use crate::tool::secrets;
@@ -111,6 +111,13 @@ impl ModelCall<'_> {
         }
     }
 
+    /// The fields of its forms.
+    fn form(&self) -> impl Iterator<Item = &Parameter> + Clone {
+        let all = self.installed.package.providers.models.iter();
+        let own = all.filter(|known| known.name == self.provider);
+        own.flat_map(|provider| provider.credentials.iter().chain(&provider.model_credentials))
+    }
+
     /// Begins a session. While the process is not started again after an end, it waits.
     async fn open(&self, request: Json) -> Result<Session, ProcessError> {
         let until = Instant::now() + self.plugins.limits().session_timeout;
@@ -118,7 +125,7 @@ impl ModelCall<'_> {
             let invocation = Invocation {
                 request: request.clone(),
                 owner: self.owner.to_owned(),
-                secrets: secrets(self.credentials),
+                secrets: secrets(self.credentials, self.form()),
                 answers: self.answers.clone(),
                 offered: Offered::default(),
                 origin: self.origin.clone(),

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::value::JsonMap;
 
 use crate::install::Installed;
-use crate::package::{Parameter, Tool, ToolProvider};
+use crate::package::{Kind, Parameter, Tool, ToolProvider};
 use crate::process::pool::{Invocation, Origin, Plugins};
 use crate::process::{Answers, Offered, ProcessError, Session};
 use cast::ParameterError;
@@ -141,7 +141,7 @@ impl Call<'_> {
         let invocation = Invocation {
             request,
             owner: self.owner.clone(),
-            secrets: secrets(&self.credentials),
+            secrets: secrets(&self.credentials, &self.provider.credentials),
             answers: self.answers.clone(),
             offered: self.offered.clone(),
             origin: self.origin.clone(),
@@ -150,10 +150,23 @@ impl Call<'_> {
     }
 }
 
-/// Texts that no log line and no error may contain.
-pub(crate) fn secrets(credentials: &JsonMap) -> Vec<String> {
-    let texts = credentials.values().filter_map(Json::as_str);
-    texts.filter(|text| is_secret(text)).map(String::from).collect()
+/// Texts that no log line and no error may contain. A text that the form itself has, and a number, is a secret only in a field
+/// for secrets: words such as `chat` are everywhere.
+pub(crate) fn secrets<'p>(
+    credentials: &JsonMap,
+    form: impl IntoIterator<Item = &'p Parameter> + Clone,
+) -> Vec<String> {
+    let is_open = |name: &str, text: &str| {
+        let mut fields = form.clone().into_iter().filter(|field| field.name == name).peekable();
+        let of_form = |field: &Parameter| {
+            let is_default = field.default.as_ref().and_then(Json::as_str) == Some(text);
+            is_default || field.options.iter().any(|option| option == text) || text.parse::<f64>().is_ok()
+        };
+        fields.peek().is_some() && fields.all(|field| field.kind != Kind::Secret && of_form(field))
+    };
+    let texts = credentials.iter().filter_map(|(name, value)| Some((name, value.as_str()?)));
+    let long = texts.filter(|(_, text)| is_secret(text));
+    long.filter(|(name, text)| !is_open(name, text)).map(|(_, text)| text.to_owned()).collect()
 }
 
 /// Whether a text is long enough to be masked.
@@ -177,4 +190,44 @@ pub fn missing<'p>(fields: &'p [Parameter], given: &JsonMap) -> Vec<&'p Paramete
     let is_missing =
         |field: &&Parameter| field.required && field.default.is_none() && !given.contains_key(&field.name);
     fields.iter().filter(is_missing).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::package::Form;
+
+    #[test]
+    fn only_what_the_form_has_itself_and_numbers_are_not_masked() {
+        let field = |name: &str, kind, default: Option<&str>, options: &[&str]| Parameter {
+            name: name.into(),
+            label: String::new(),
+            kind,
+            form: Form::Form,
+            required: true,
+            default: default.map(Json::from),
+            min: None,
+            max: None,
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+            multiple: false,
+            help: String::new(),
+            show_on: Vec::new(),
+        };
+        let form = [
+            field("mode", Kind::Select, None, &["chat", "completion"]),
+            field("size", Kind::Text, Some("4096"), &[]),
+            field("host", Kind::Text, Some("usual"), &[]),
+            field("key", Kind::Secret, Some("none"), &["none"]),
+        ];
+        let masked = |given: &[(&str, &str)]| {
+            let given = given.iter().map(|(name, text)| ((*name).to_owned(), Json::from(*text)));
+            secrets(&given.collect(), &form)
+        };
+        assert!(masked(&[("mode", "chat"), ("size", "8192"), ("host", "usual")]).is_empty());
+        assert_eq!(masked(&[("key", "none")]), ["none"]);
+        assert_eq!(masked(&[("key", "123456")]), ["123456"]);
+        assert_eq!(masked(&[("host", "user:password")]), ["user:password"]);
+        assert_eq!(masked(&[("unknown", "1234")]), ["1234"], "a field that the form does not have");
+        assert!(masked(&[("key", "abc")]).is_empty(), "too short");
+    }
 }

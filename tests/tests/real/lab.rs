@@ -150,8 +150,13 @@ pub(crate) fn asks() -> PathBuf {
 
 /// A copy of the plugin `many` in another version, with other files.
 pub(crate) fn many_as(version: &str, files: &[(&str, &str)]) -> tempfile::TempDir {
+    another(&many(), version, files)
+}
+
+/// A copy of a plugin in another version, with other files.
+pub(crate) fn another(plugin: &Path, version: &str, files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    copy(&many(), folder.path());
+    copy(plugin, folder.path());
     let manifest = folder.path().join("manifest.yaml");
     let text = std::fs::read_to_string(&manifest).expect("a manifest");
     let text = text.replacen("version: 0.1.0", &format!("version: {version}"), 1);

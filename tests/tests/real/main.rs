@@ -8,4 +8,5 @@ mod credentials;
 mod fleet;
 mod lab;
 mod models;
+mod models_fleet;
 mod source;

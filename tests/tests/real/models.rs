@@ -7,11 +7,11 @@ use tidemill_tests::workspace;
 use crate::lab::Lab;
 
 const ID: &str = "tidemill/brain:0.1.0";
-const PROVIDER: &str = "tidemill/brain/brain";
-const KEY: &str = "the-right-key";
+pub(crate) const PROVIDER: &str = "tidemill/brain/brain";
+pub(crate) const KEY: &str = "the-right-key";
 
 /// A workflow with an `llm` node that gets the input `q`.
-fn asking(model: &str, more: &Json) -> Json {
+pub(crate) fn asking(model: &str, more: &Json) -> Json {
     let mut ask = json!({
         "type": "llm", "title": "Ask",
         "model": {"provider": PROVIDER, "name": model, "mode": "chat", "completion_params": {"temperature": 0.5}},
@@ -37,17 +37,17 @@ fn asking(model: &str, more: &Json) -> Json {
     })
 }
 
-async fn begin(lab: &Lab, document: &Json, question: &str) -> String {
+pub(crate) async fn begin(lab: &Lab, document: &Json, question: &str) -> String {
     let inputs = json!({"q": question});
     lab.client.submit(&json!({"workflow": document.to_string(), "inputs": inputs, "user": "tester"})).await
 }
 
-async fn ended(lab: &Lab, document: &Json, question: &str) -> Json {
+pub(crate) async fn ended(lab: &Lab, document: &Json, question: &str) -> Json {
     let run = begin(lab, document, question).await;
     lab.client.ended_within(&run, crate::lab::ENDED_WITHIN).await
 }
 
-async fn install(lab: &Lab) {
+pub(crate) async fn install(lab: &Lab) {
     let folder = workspace().join("plugins/tests/plugins/brain").display().to_string();
     lab.well(&["plugins", "add", &folder, "--yes"], "").await;
     lab.ready(ID, lab.workers.len()).await;
@@ -171,7 +171,9 @@ async fn a_dataset_is_embedded_and_ranked_by_models_of_a_plugin() {
     install(&lab).await;
     lab.well(&["plugins", "config", PROVIDER, "--secret-stdin", "key", "--no-test"], KEY).await;
     let folder = tempfile::tempdir().expect("a folder");
-    for (name, text) in [("a.txt", "aaaa banana"), ("b.txt", "eeee e")] {
+    // By letters the long text comes first, by length the short one.
+    let (short, long) = ("zz ae zz", "eeee eeee eeee eeee");
+    for (name, text) in [("a.txt", short), ("b.txt", long)] {
         std::fs::write(folder.path().join(name), text).expect("it can be written");
     }
     let embedding = format!("{PROVIDER}:letters");
@@ -180,9 +182,8 @@ async fn a_dataset_is_embedded_and_ranked_by_models_of_a_plugin() {
     let add = ["knowledge", "add", "notes", &place, "--create", "--embedding", &embedding];
     lab.well(&[&add[..], &["--reranking-model", &ranking]].concat(), "").await;
     let found = lab.well(&["knowledge", "search", "notes", "eee"], "").await;
-    let (short, long) = (found.find("eeee e"), found.find("aaaa banana"));
-    assert!(short.is_some(), "{found}");
-    assert!(long.is_none_or(|long| short.is_some_and(|short| short < long)), "{found}");
+    let at = |text: &str| found.find(text).unwrap_or_else(|| panic!("{text} was not found: {found}"));
+    assert!(at(short) < at(long), "{found}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,7 +20,7 @@ use tidemill_common::warning::{self, Warning};
 
 use super::model_files::{FileStore, LinkedText, store_files};
 use crate::attempt::executor::ThoughtSink;
-use crate::outside::providers::profile::OfProfile;
+use crate::outside::providers::profile::{ModelKind, OfProfile};
 use crate::outside::providers::{DeltaSink, Model, ModelError, ModelReply, Providers, Question, Waiter};
 
 /// Larger contexts are reported only by their sources, in bytes; the text is in the node's inputs.
@@ -57,7 +57,7 @@ pub async fn run(
     means: Means<'_>,
 ) -> NodeResult {
     let mut result = NodeResult::default();
-    let model = means.providers.resolve_for(&data.model, means.waiter.run()).await;
+    let model = means.providers.resolve_for(&data.model, ModelKind::Llm, means.waiter.run()).await;
     // A missing model is reported after all errors of the prompt, as in Dify.
     let facts = model.as_ref().map(Model::facts).unwrap_or_default();
     let mut prompt = match prompt::assemble(data, variables, means.undefined, &facts, &mut result.inputs) {
@@ -84,6 +84,12 @@ pub async fn run(
             NodeResult { failure: Some(masked(failure, &prompt)), wasted, ..result }
         }
     }
+}
+
+/// The failure of a node whose model was not found, which leaves the node as an exception (Dify).
+pub(super) fn unresolved(error: ModelError) -> NodeFailure {
+    let ModelError { message, retryable, retry_after_ms, lacks, .. } = error;
+    NodeFailure { retryable, retry_after_ms, lacks, ..NodeFailure::escaped(message) }
 }
 
 /// Logs the call, and warns if files of the prompt are not sent: Dify leaves them out silently.

@@ -8,6 +8,7 @@ use tidemill_common::value::{Segment, Variables};
 
 use crate::outside::extensions::Extensions;
 use crate::outside::providers::Providers;
+use crate::outside::providers::profile::ModelKind;
 
 /// Runs the node. A failure is part of the result.
 pub(super) async fn run(
@@ -18,7 +19,7 @@ pub(super) async fn run(
     let result = match data.order(variables) {
         Err(failure) => Err(failure),
         Ok(Order::OpenAi { provider, model, text }) => {
-            match providers.model_for(&provider, &model, run).await {
+            match providers.model_for((&provider, &model), ModelKind::Moderation, run).await {
                 Ok(model) => {
                     model.moderate(&text).await.map(|flagged| json!({"flagged": flagged})).map_err(Into::into)
                 }

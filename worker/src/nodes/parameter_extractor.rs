@@ -15,7 +15,8 @@ use tidemill_common::nodes::parameter_extractor::{ParameterExtractorData, prompt
 use tidemill_common::value::{JsonMap, Segment, Variables};
 use tidemill_common::warning::Warning;
 
-use super::llm::{bill, in_vain, lost, masked, note_asking, usage_segment};
+use super::llm::{bill, in_vain, lost, masked, note_asking, unresolved, usage_segment};
+use crate::outside::providers::profile::ModelKind;
 use crate::outside::providers::{Model, ModelReply, Providers, Question, Waiter};
 
 /// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify). With
@@ -29,9 +30,9 @@ pub async fn run(
     warn: &(dyn Fn(Warning) + Send + Sync),
     requires_all: bool,
 ) -> NodeResult {
-    let model = match providers.resolve_for(&data.model, waiter.run()).await {
+    let model = match providers.resolve_for(&data.model, ModelKind::Llm, waiter.run()).await {
         Ok(model) => model,
-        Err(error) => return NodeResult::failed(NodeFailure::escaped(error.message)),
+        Err(error) => return NodeResult::failed(unresolved(error)),
     };
     let (prompt, tool, inputs) = match prompt::assemble(data, variables, &model.facts()) {
         Ok(assembled) => assembled,

@@ -12,7 +12,8 @@ use tidemill_common::value::template::Template;
 use tidemill_common::value::{JsonMap, Segment, Variables};
 use tidemill_common::warning::Warning;
 
-use super::llm::{bill, in_vain, lost, masked, no_bill, note_asking, usage_segment};
+use super::llm::{bill, in_vain, lost, masked, no_bill, note_asking, unresolved, usage_segment};
+use crate::outside::providers::profile::ModelKind;
 use crate::outside::providers::{ModelReply, Providers, Question, Waiter};
 
 /// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify).
@@ -24,9 +25,9 @@ pub async fn run(
     waiter: &dyn Waiter,
     warn: &(dyn Fn(Warning) + Send + Sync),
 ) -> NodeResult {
-    let model = match providers.resolve_for(&data.model, waiter.run()).await {
+    let model = match providers.resolve_for(&data.model, ModelKind::Llm, waiter.run()).await {
         Ok(model) => model,
-        Err(error) => return NodeResult::failed(NodeFailure::escaped(error.message)),
+        Err(error) => return NodeResult::failed(unresolved(error)),
     };
     let (prompt, inputs) = match prompt::assemble(data, variables, &model.facts()) {
         Ok(assembled) => assembled,
@@ -100,5 +101,25 @@ fn succeeded(
         metadata: usage::metadata(&usage),
         usage: Some(usage),
         ..result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outside::providers::ModelError;
+    use tidemill_common::need::Need;
+
+    #[test]
+    fn a_model_that_is_not_here_is_looked_for_on_other_workers_and_a_pause_is_kept() {
+        let need = Need::Plugin { id: "a/b:1".into(), sha256: "ab".into() };
+        let error = ModelError {
+            retry_after_ms: Some(7),
+            ..ModelError::value("no").for_want_of(need.clone()).passing()
+        };
+        let failure = unresolved(error);
+        assert_eq!(failure.lacks, Some(Box::new(need)));
+        assert_eq!((failure.retryable, failure.retry_after_ms), (true, Some(7)));
+        assert_eq!(failure.error_type, NodeFailure::escaped("").error_type);
     }
 }

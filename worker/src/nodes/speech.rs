@@ -13,6 +13,7 @@ use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 use tokio::time::Instant;
 
+use crate::outside::providers::profile::ModelKind;
 use crate::outside::providers::{Detail, Model, ModelError, Providers, Recording, Spoken, Waiter};
 
 /// The media type of a sound.
@@ -36,7 +37,12 @@ pub(super) async fn run(
         Ok(order) => order,
         Err(failure) => return NodeResult::failed(failure),
     };
-    let model = match means.providers.model_for(&order.provider, &order.model, Some(*means.run)).await {
+    let kind = match &order.work {
+        Work::Transcribe { .. } => ModelKind::Speech2Text,
+        Work::Speak { .. } => ModelKind::Tts,
+    };
+    let model = match means.providers.model_for((&order.provider, &order.model), kind, Some(*means.run)).await
+    {
         Ok(model) => model,
         Err(error) => return NodeResult::failed(error.into()),
     };
@@ -76,7 +82,8 @@ async fn transcribed(model: &Model, recording: &Recording, means: &Means<'_>) ->
 
 async fn spoken(model: &Model, text: &str, voice: &str, order: &Order, means: &Means<'_>) -> Done {
     let mut sound: Vec<u8> = Vec::new();
-    for (number, piece) in pieces(text).into_iter().enumerate() {
+    let pieces = if model.speaks_whole(text) { vec![text] } else { pieces(text) };
+    for (number, piece) in pieces.into_iter().enumerate() {
         let bytes_max = order.bytes_max.saturating_sub(sound.len() as u64);
         let key = format!("speech/{number}");
         let asked = model.for_job(means.waiter, &key).speak(Spoken { text: piece, voice, bytes_max }).await;

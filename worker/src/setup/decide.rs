@@ -6,7 +6,9 @@ use tidemill_common::nodes::NodeData;
 use tidemill_common::registry::PROFILE_PREFIX;
 use tidemill_common::registry::plugins::PluginName;
 use tidemill_common::store::LiveWorker;
-use tidemill_common::wire::worker::{AboutWorker, HostedAbility, PluginState, ProviderAbility};
+use tidemill_common::wire::worker::{
+    AboutWorker, HostedAbility, PluginAbility, PluginState, ProviderAbility,
+};
 
 use crate::outside::providers::profile::{DEFAULT_IDS, first_match};
 use crate::outside::tools::source_of;
@@ -87,12 +89,23 @@ fn has_missed_tool(about: &AboutWorker, node: &NodeNames) -> bool {
 
 /// Returns true if a worker has the plugin of a provider ready, in any version.
 fn has_plugin_of(about: &AboutWorker, provider: &str) -> bool {
-    PluginName::of(None, provider).is_some_and(|named| {
-        about.plugins.iter().any(|plugin| {
-            let id = plugin.id.split(':').next().unwrap_or_default();
-            let is_it = id.split_once('/').is_some_and(|(author, name)| named.is(author, name));
-            is_it && plugin.state == PluginState::Ready
-        })
+    PluginName::of(None, provider).is_some_and(|named| ready(about, &named).next().is_some())
+}
+
+/// Returns true if a worker has a plugin ready that has this provider of models, in any version.
+fn has_models_of(about: &AboutWorker, provider: &str) -> bool {
+    PluginName::of_models(provider).is_some_and(|named| {
+        let is_it = |name: &String| named.provider.is_none_or(|wanted| wanted == name);
+        ready(about, &named).any(|plugin| plugin.models.iter().any(is_it))
+    })
+}
+
+fn ready<'a>(about: &'a AboutWorker, named: &PluginName<'a>) -> impl Iterator<Item = &'a PluginAbility> {
+    let named = *named;
+    about.plugins.iter().filter(move |plugin| {
+        let id = plugin.id.split(':').next().unwrap_or_default();
+        let is_it = id.split_once('/').is_some_and(|(author, name)| named.is(author, name));
+        is_it && plugin.state == PluginState::Ready
     })
 }
 
@@ -109,7 +122,7 @@ pub(crate) fn can(about: &AboutWorker, need: &Need, key: Option<&str>) -> bool {
                 ability.serves.iter().any(|served| test(&served.provider, served.model.as_deref()))
             };
             let found = first_match(&about.providers, |it| it.name.as_str(), seen, provider, model);
-            found.is_some_and(|found| found.usable) || has_plugin_of(about, provider)
+            found.is_some_and(|found| found.usable) || has_models_of(about, provider)
         }
         Need::Profile { id } => {
             let id = id.strip_prefix(PROFILE_PREFIX).unwrap_or(id);
@@ -143,7 +156,7 @@ mod tests {
 
     use super::*;
     use tidemill_common::clock::Timestamp;
-    use tidemill_common::wire::worker::{CallAbility, Missing, PluginAbility, ProfileAbility, ServedName};
+    use tidemill_common::wire::worker::{CallAbility, Missing, ProfileAbility, ServedName};
 
     fn provider(name: &str, usable: bool) -> ProviderAbility {
         ProviderAbility { name: name.into(), serves: Vec::new(), usable }
@@ -285,9 +298,13 @@ mod tests {
             sha256: "ab".into(),
             state,
             note: String::new(),
+            models: Vec::new(),
         };
+        let of_models =
+            |id: &str, state, name: &str| PluginAbility { models: vec![name.into()], ..plugin(id, state) };
         let about = AboutWorker {
             plugins: vec![
+                of_models("langgenius/gemini:1.0", PluginState::Ready, "google"),
                 plugin("acme/maps:1.0", PluginState::Ready),
                 plugin("acme/mail:1.0", PluginState::Preparing),
                 plugin("acme/fax:1.0", PluginState::Failed),
@@ -297,6 +314,7 @@ mod tests {
         };
         let files = |id: &str, sha256: &str| Need::Plugin { id: id.into(), sha256: sha256.into() };
         let version = |id: &str| files(id, "ab");
+        let model = |provider: &str| Need::Provider { provider: provider.into(), model: "m".into() };
         let tool = |kind: &str, provider: &str| Need::Tool {
             kind: kind.into(),
             provider: provider.into(),
@@ -309,6 +327,10 @@ mod tests {
             (version("acme/mail:1.0"), true),
             (version("acme/fax:1.0"), false),
             (version("acme/telex:1.0"), false),
+            (model("google"), true),
+            (model("langgenius/gemini/google"), true),
+            (model("langgenius/gemini/other"), false),
+            (model("acme/maps/maps"), false),
             (tool("builtin", "acme/maps/maps"), true),
             (tool("plugin", "acme/maps"), true),
             (tool("builtin", "acme/mail/mail"), false),

@@ -12,6 +12,8 @@ use tidemill_workflow::dsl::SealingKey;
 
 /// Longest id, in characters.
 const ID_CHARS_MAX: usize = 128;
+/// Longest id of plugin credentials: it has names of a plugin, a model and an app.
+const CREDENTIALS_ID_CHARS_MAX: usize = 512;
 
 /// A checked entry, ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +109,13 @@ fn profile(object: JsonMap, catalog: &Catalog) -> Result<Vec<String>, DraftError
     let is_kept = |provider: &str| catalog.find(CatalogKind::Provider, provider).is_some();
     let (profile, over) = checked(object, &is_kept)?;
     let provider = profile.provider.as_str();
+    let stored = catalog.find(CatalogKind::Provider, provider);
+    let is_of_plugin = stored.is_some_and(|stored| {
+        entry::object(CatalogKind::Provider, &stored.fields).get("plugin") == Some(&true.into())
+    });
+    if over == Over::Named && is_of_plugin && profile.base_url.is_none() {
+        return Err(wrong(format!("Profile: {}", check::NO_PROFILE)));
+    }
     let mut warnings = Vec::new();
     if over == Over::Named && !is_kept(provider) {
         warnings.push(format!(
@@ -137,11 +146,32 @@ pub(super) fn check_id(kind: CatalogKind, id: &str) -> Result<(), DraftError> {
         return Err(wrong(format!("{what} is required")));
     }
     // Those of plugins may have a model after a `:`, with `=` for other characters, and an app's id after the `@`.
-    let more = if kind == CatalogKind::PluginCredentials { "@:=" } else { "" };
+    let (more, named, most) = match kind {
+        CatalogKind::PluginCredentials => (
+            "@:=",
+            ", `:` before the type and the name of a model, `=` with two hexadecimal digits for other characters of that name, and \
+             `@` before an app's id",
+            CREDENTIALS_ID_CHARS_MAX,
+        ),
+        CatalogKind::Provider
+        | CatalogKind::Profile
+        | CatalogKind::Library
+        | CatalogKind::Call
+        | CatalogKind::Service
+        | CatalogKind::Datasource
+        | CatalogKind::Plugin => ("", "", ID_CHARS_MAX),
+    };
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c) || more.contains(c);
-    if id.len() > ID_CHARS_MAX || !id.chars().all(fits) || id.starts_with('/') || id.ends_with('/') {
+    if !id.chars().all(fits) || id.starts_with('/') || id.ends_with('/') {
         return Err(wrong(format!(
-            "{what} {id:?} cannot be used: it has 1 to {ID_CHARS_MAX} letters, digits, `.`, `_`, `-`, and `/` between them"
+            "{what} {id:?} cannot be used: it has 1 to {most} letters, digits, `.`, `_`, `-`, and `/` between them{named}"
+        )));
+    }
+    if id.len() > most {
+        let parts = if kind == CatalogKind::PluginCredentials { plugins::lengths(id) } else { String::new() };
+        return Err(wrong(format!(
+            "{what} {id:?} cannot be used: it has {} characters, more than {most}{parts}",
+            id.len()
         )));
     }
     if kind == CatalogKind::Provider && id.starts_with(PROFILE_PREFIX) {

@@ -200,3 +200,27 @@ fn a_profile_may_be_over_a_provider_or_need_no_key() {
     let kept = made(PROFILE, "f", parameters, &catalog).unwrap();
     assert_eq!(kept.fields["parameters"], r#"{"top_p":1,"snake_case":2}"#, "parameters keep their names");
 }
+
+#[test]
+fn a_profile_cannot_use_a_provider_that_a_plugin_serves() {
+    let mut catalog = Catalog::default();
+    let provider = made(PROVIDER, "acme", json!({"plugin": true}), &catalog).unwrap();
+    catalog.providers.push(entry("acme", provider));
+    let profile = json!({"name": "n", "provider": "acme", "model": "m"});
+    let error = made(PROFILE, "fast", profile.clone(), &catalog).unwrap_err();
+    assert!(error.contains("profiles cannot use providers of plugins"), "{error}");
+    let mut elsewhere = profile;
+    elsewhere["baseUrl"] = "http://h/v1".into();
+    made(PROFILE, "fast", elsewhere, &catalog).unwrap();
+}
+
+#[test]
+fn an_id_of_plugin_credentials_may_be_long_and_an_error_names_its_parts() {
+    let kind = CatalogKind::PluginCredentials;
+    let id = |model: usize| format!("acme/maps/maps:llm:{}@{}", "m".repeat(model), "a".repeat(37));
+    assert_eq!(check_id(kind, &id(400)), Ok(()));
+    let error = check_id(kind, &id(500)).unwrap_err().to_string();
+    assert!(error.contains("more than 512 (provider 14, model with its type 504, app 37)"), "{error}");
+    let error = check_id(kind, "acme/maps/maps:llm:a b").unwrap_err().to_string();
+    assert!(error.contains("`=` with two hexadecimal digits"), "{error}");
+}

@@ -17,6 +17,7 @@ use tidemill_storage::store::{Catalog, CatalogEntry, CatalogKind};
 use tidemill_workflow::dsl::SealingKey;
 pub use tidemill_workflow::nodes::datasource::{DOWNLOAD, PAGE};
 
+pub(super) use models::lengths;
 pub use models::{
     ModelOf, PluginModels, ShowOn, find_of_model, has_of_model, model_credentials_id, with_models,
 };
@@ -291,6 +292,14 @@ pub(super) fn check_credentials(id: &str, object: &JsonMap, catalog: &Catalog) -
     if app.is_some_and(|app| app.is_empty() || app.contains(['@', '/'])) {
         return Err(of("an app's id is needed after the `@`".into()));
     }
+    if let Some(model) = model {
+        let right = model_credentials_id((author, plugin, provider), model, app);
+        if id != right {
+            return Err(of(format!(
+                "credentials with this id are never found; the id for this model is {right}"
+            )));
+        }
+    }
     let mut installed = all(catalog);
     installed.retain(|known| known.author == author && known.name == plugin);
     let forms: Vec<&[CredentialField]> =
@@ -473,6 +482,27 @@ mod tests {
         ] {
             let error = check(id, value).unwrap_err();
             assert!(error.contains(part), "{id}: {error}");
+        }
+    }
+
+    #[test]
+    fn credentials_of_a_model_have_the_only_id_under_which_they_are_found() {
+        let mut catalog = Catalog::default();
+        let served = PluginModels {
+            name: "maps".into(),
+            kinds: vec!["llm".into()],
+            is_customizable: true,
+            ..PluginModels::default()
+        };
+        catalog.plugins.push(stored(&InstalledPlugin { models: vec![served], ..plugin("1", &[]) }));
+        let check = |id: &str| check_credentials(id, &JsonMap::new(), &catalog);
+        assert_eq!(check("acme/maps/maps:llm:qwen=2fa"), Ok(()));
+        assert_eq!(check("acme/maps/maps:llm:qwen=2fa@app"), Ok(()));
+        for id in
+            ["acme/maps/maps:llm:qwen=2Fa", "acme/maps/maps:llm:qw=65n=2fa", "acme/maps/maps:llm:qwen/a"]
+        {
+            let error = check(id).unwrap_err();
+            assert!(error.ends_with("the id for this model is acme/maps/maps:llm:qwen=2fa"), "{id}: {error}");
         }
     }
 

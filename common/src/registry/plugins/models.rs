@@ -46,15 +46,25 @@ pub struct ModelOf<'a> {
     pub name: &'a str,
 }
 
-/// The installed plugin that has a provider of models: the newest version with it. `None` if there is none.
+impl<'a> PluginName<'a> {
+    /// Reads the name of a provider of models, as [`Self::of`]. By its single word, `google` is a provider of the plugin
+    /// `gemini`.
+    pub fn of_models(provider: &'a str) -> Option<Self> {
+        Self::of(None, if provider == "google" { "langgenius/gemini/google" } else { provider })
+    }
+}
+
+/// The installed plugins that have a provider of models: all versions with it, the newest first.
 pub fn with_models<'p>(
     installed: &'p [InstalledPlugin],
     named: &PluginName<'_>,
-) -> Option<(&'p InstalledPlugin, &'p PluginModels)> {
+) -> Vec<(&'p InstalledPlugin, &'p PluginModels)> {
     let fits = |provider: &&PluginModels| named.provider.is_none_or(|name| name == provider.name);
     let versions = installed.iter().filter(|plugin| named.is(&plugin.author, &plugin.name));
     let able = versions.filter_map(|plugin| Some((plugin, plugin.models.iter().find(fits)?)));
-    able.max_by(|(one, _), (other, _)| compare(&one.version, &other.version))
+    let mut able: Vec<_> = able.collect();
+    able.sort_by(|(one, _), (other, _)| compare(&other.version, &one.version));
+    able
 }
 
 /// The id of the credentials of one model: `AUTHOR/PLUGIN/PROVIDER:KIND:MODEL`, for one app with `@APP`. Characters of the
@@ -75,6 +85,14 @@ pub(super) fn parts(id: &str) -> Option<(&str, Option<(&str, String)>)> {
         }
         _ => None,
     }
+}
+
+/// The lengths of the parts of an id of credentials, for an error.
+pub(in crate::registry) fn lengths(id: &str) -> String {
+    let (rest, app) = id.split_once('@').map_or((id, ""), |(rest, app)| (rest, app));
+    let (provider, model) = rest.split_once(':').map_or((rest, ""), |(provider, model)| (provider, model));
+    let (provider, model, app) = (provider.len(), model.len(), app.len());
+    format!(" (provider {provider}, model with its type {model}, app {app})")
 }
 
 fn escaped(name: &str) -> String {
@@ -179,6 +197,12 @@ mod tests {
     }
 
     #[test]
+    fn the_parts_of_an_id_that_is_too_long_are_named() {
+        assert_eq!(lengths("a/b/c:llm:model@app"), " (provider 5, model with its type 9, app 3)");
+        assert_eq!(lengths("a/b/c"), " (provider 5, model with its type 0, app 0)");
+    }
+
+    #[test]
     fn credentials_of_an_app_come_first_and_those_of_the_model_before_those_of_the_provider() {
         let ids = [
             "acme/own/own:llm:qwen=2fqwen3=3a8b@one",
@@ -223,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_with_the_provider_serves_its_models() {
+    fn the_newest_version_with_the_provider_comes_first() {
         let plugin = |version: &str, provider: &str| InstalledPlugin {
             author: "langgenius".into(),
             name: "openai".into(),
@@ -233,13 +257,15 @@ mod tests {
         };
         let all = [plugin("0.0.9", "openai"), plugin("0.0.10", "openai"), plugin("0.1.0", "other")];
         let version = |provider: &str| {
-            let named = PluginName::of(None, provider).unwrap();
-            with_models(&all, &named).map(|(plugin, _)| plugin.version.as_str())
+            let named = PluginName::of_models(provider).unwrap();
+            let able = with_models(&all, &named);
+            able.iter().map(|(plugin, _)| plugin.version.as_str()).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(version("langgenius/openai/openai"), Some("0.0.10"));
-        assert_eq!(version("openai"), Some("0.0.10"));
-        assert_eq!(version("langgenius/openai"), Some("0.1.0"));
-        assert_eq!(version("langgenius/openai/none"), None);
-        assert_eq!(version("acme/openai/openai"), None);
+        assert_eq!(version("langgenius/openai/openai"), "0.0.10 0.0.9");
+        assert_eq!(version("openai"), "0.0.10 0.0.9");
+        assert_eq!(version("langgenius/openai"), "0.1.0 0.0.10 0.0.9");
+        assert_eq!(version("langgenius/openai/none"), "");
+        assert_eq!(version("acme/openai/openai"), "");
+        assert_eq!(PluginName::of_models("google"), PluginName::of_models("langgenius/gemini/google"));
     }
 }

@@ -45,6 +45,9 @@ pub const TWO_KEYS: &str = "has both api_key and api_key_env: keep one of them";
 /// The reason why a table of a plugin serves nothing itself.
 pub const OF_PLUGIN: &str =
     "an installed plugin makes its calls (plugin), and no installed plugin has this provider";
+/// The reason why a profile over such a table serves nothing.
+pub const NO_PROFILE: &str = "its provider is served by a plugin (plugin = true), and profiles cannot use providers of plugins: name another \
+     provider, or give the profile a base_url";
 /// The advice when a key is missing.
 pub const NO_KEY: &str = "set api_key_env, or base_url for a server of your own";
 

@@ -97,6 +97,8 @@ pub struct Facts {
     /// Most texts in one request for vectors.
     pub max_chunks: Option<usize>,
     pub default_voice: Option<String>,
+    /// Most characters of a text that is spoken at once.
+    pub word_limit: Option<usize>,
     pub price: Option<Price>,
 }
 
@@ -123,6 +125,7 @@ impl Facts {
             context_size: whole(&properties["context_size"]),
             max_chunks: whole(&properties["max_chunks"]).and_then(|count| usize::try_from(count).ok()),
             default_voice: text(&properties["default_voice"]),
+            word_limit: whole(&properties["word_limit"]).and_then(|count| usize::try_from(count).ok()),
             price: price(&model["pricing"]),
         }
     }

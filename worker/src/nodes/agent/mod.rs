@@ -127,9 +127,10 @@ pub async fn run(
     }
 }
 
-fn not_ready(result: NodeResult, Unready { message, lacks }: Unready) -> NodeResult {
+fn not_ready(result: NodeResult, unready: Unready) -> NodeResult {
+    let Unready { message, retryable, retry_after_ms, lacks } = unready;
     let failed = failed(result, "Failed to get agent strategy", &message);
-    let failure = failed.failure.map(|failure| NodeFailure { lacks, ..failure });
+    let failure = failed.failure.map(|failure| NodeFailure { retryable, retry_after_ms, lacks, ..failure });
     NodeResult { failure, ..failed }
 }
 

@@ -36,7 +36,8 @@ use crate::nodes::approval::{Approval, ApprovalRules};
 use crate::nodes::llm::{bill, lost};
 use crate::nodes::model_files::{FileStore, LinkedText, store_files};
 use crate::nodes::tool::files;
-use crate::outside::providers::{Model, ModelReply, Question};
+use crate::outside::providers::profile::ModelKind;
+use crate::outside::providers::{Model, ModelError, ModelReply, Question};
 use crate::outside::tools::workflow::unknown_app;
 use crate::outside::tools::{Tool, ToolCall as Call, ToolError, ToolName};
 
@@ -77,14 +78,32 @@ pub(super) struct Rounds<'a> {
 }
 
 /// The model or a tool is not there.
+#[derive(Debug)]
 pub(super) struct Unready {
     pub(super) message: String,
+    pub(super) retryable: bool,
+    pub(super) retry_after_ms: Option<u64>,
     pub(super) lacks: Option<Box<Need>>,
+}
+
+impl Unready {
+    /// Another attempt does not help.
+    pub(super) fn lasting(message: impl Into<String>) -> Self {
+        Self { message: message.into(), retryable: false, retry_after_ms: None, lacks: None }
+    }
 }
 
 impl From<ToolError> for Unready {
     fn from(error: ToolError) -> Self {
-        Self { message: error.message, lacks: error.lacks }
+        let ToolError { message, retryable, retry_after_ms, lacks, .. } = error;
+        Self { message, retryable, retry_after_ms, lacks }
+    }
+}
+
+impl From<ModelError> for Unready {
+    fn from(error: ModelError) -> Self {
+        let ModelError { message, retryable, retry_after_ms, lacks, .. } = error;
+        Self { message, retryable, retry_after_ms, lacks }
     }
 }
 
@@ -97,8 +116,7 @@ impl<'a> Rounds<'a> {
         means: Means<'a>,
         (format, on_thought): (ReasoningFormat, ThoughtSink<'a>),
     ) -> Result<Self, Unready> {
-        let model = means.providers.resolve_for(&given.model, Some(*means.run)).await;
-        let model = model.map_err(|error| Unready { message: error.message, lacks: error.lacks })?;
+        let model = means.providers.resolve_for(&given.model, ModelKind::Llm, Some(*means.run)).await?;
         let mut tools = Vec::with_capacity(given.tools.len());
         for one in &given.tools {
             let name = ToolName {

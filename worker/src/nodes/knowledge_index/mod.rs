@@ -29,6 +29,7 @@ use crate::attempt::journal::{ChargeSource, EntryReport, EntryStart, Journal};
 use crate::jobs::backoff::Backoff;
 use crate::jobs::shared::now;
 use crate::outside::knowledge::Datasets;
+use crate::outside::providers::profile::ModelKind;
 use crate::outside::providers::{Model, Providers};
 
 /// Segments per embedding request and journal entry.
@@ -231,7 +232,9 @@ impl Indexing<'_> {
         before: Option<&DocumentRecord>,
     ) -> Result<u32, NodeFailure> {
         let (providers, run) = (self.means.providers, Some(self.means.run));
-        let model = providers.model_for(&embedding.provider, &embedding.model, run).await?;
+        let model = providers
+            .model_for((&embedding.provider, &embedding.model), ModelKind::TextEmbedding, run)
+            .await?;
         let taken = match before.filter(|_| self.order.based_on.is_some()) {
             Some(before) => reuse::vectors(self.store, &self.dataset, before, embedding, made).await?,
             None => Vec::new(),

@@ -21,6 +21,7 @@ use tidemill_common::wire::knowledge::ModelName;
 use crate::outside::knowledge::models::Models;
 use crate::outside::knowledge::{Dataset, Datasets, SearchRequest, not_ranked};
 use crate::outside::providers::Question;
+use crate::outside::providers::profile::ModelKind;
 
 /// The journal key of the call in which a model chooses a dataset.
 const ROUTER: &str = "llm:router";
@@ -234,7 +235,7 @@ impl Retrieval<'_> {
     ) -> Result<Vec<Passage>, NodeFailure> {
         let Some((provider, name)) = &config.reranking_model else { return Ok(passages) };
         let name = ModelName { provider: provider.clone(), model: name.clone() };
-        let model = match self.models.find(&name).await {
+        let model = match self.models.find(&name, ModelKind::Rerank).await {
             Ok(model) => model,
             Err(error) => {
                 let (model, why) = (name.model, error.brief());

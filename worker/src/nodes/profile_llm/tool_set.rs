@@ -25,7 +25,7 @@ use crate::attempt::journal::{ChargeSource, EntryReport, EntryStart, Journal, Tr
 use crate::nodes::approval::{Approval, ApprovalRules};
 use crate::nodes::tool::files;
 use crate::outside::http::Http;
-use crate::outside::tools::{Tool, ToolCall as Call, ToolName, Tools};
+use crate::outside::tools::{Tool, ToolCall as Call, ToolError, ToolName, Tools};
 
 /// The environment of tools.
 #[derive(Clone, Copy)]
@@ -75,8 +75,9 @@ impl<'a> ToolSet<'a> {
             let found = tool_access.tools.find_for_model(name, tool_access.run).await;
             let tool = found.map_err(|error| {
                 let message = format!("Tool with id '{}' not found: {error}", id_of(one));
-                let lacks = error.lacks;
-                Failed::from(NodeFailure { lacks, ..NodeFailure::new(TOOL_ERROR, message) })
+                let ToolError { retryable, retry_after_ms, lacks, .. } = error;
+                let failure = NodeFailure::new(TOOL_ERROR, message);
+                Failed::from(NodeFailure { retryable, retry_after_ms, lacks, ..failure })
             })?;
             let spec = prompt::spec(one, tool.declaration.as_ref());
             tools.push(ReadyTool { given: one, tool, spec });

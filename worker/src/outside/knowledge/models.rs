@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use crate::attempt::journal::{ChargeSource, EntryReport, EntryStart, Journal};
 use crate::nodes::llm::{bill, lost, no_bill};
 use crate::outside::knowledge::KnowledgeError;
+use crate::outside::providers::profile::ModelKind;
 use crate::outside::providers::{Model, ModelError, Providers, Question, Waiter};
 
 /// The models for one job; see the module.
@@ -66,8 +67,8 @@ impl<'a> Models<'a> {
     ///
     /// # Errors
     /// As [`Providers::model`].
-    pub async fn find(&self, name: &ModelName) -> Result<Model, ModelError> {
-        self.providers.model_for(&name.provider, &name.model, self.journal.run()).await
+    pub async fn find(&self, name: &ModelName, kind: ModelKind) -> Result<Model, ModelError> {
+        self.providers.model_for((&name.provider, &name.model), kind, self.journal.run()).await
     }
 
     /// Asks a model and returns its reply.
@@ -80,7 +81,7 @@ impl<'a> Models<'a> {
         config: &ModelConfig,
         question: Question,
     ) -> Result<String, CallError> {
-        let model = self.providers.resolve_for(config, self.journal.run()).await?;
+        let model = self.providers.resolve_for(config, ModelKind::Llm, self.journal.run()).await?;
         let call = async {
             let reply = model.for_job(self, step).ask(question, &mut |_| {}).await?;
             Ok((json!(reply.text), bill(&model, &reply)))
@@ -94,7 +95,7 @@ impl<'a> Models<'a> {
     /// # Errors
     /// The provider reports an error, or returns no vector.
     pub async fn vector(&self, step: &str, name: &ModelName, text: &str) -> Result<Vec<f32>, CallError> {
-        let model = self.find(name).await?.for_queries();
+        let model = self.find(name, ModelKind::TextEmbedding).await?.for_queries();
         let call = async {
             let (vectors, tokens) = model.for_job(self, step).embed(&[text.to_owned()]).await?;
             Ok((json!(vectors.first().map(|vector| to_text(vector))), billed(&model, tokens)))

@@ -15,7 +15,7 @@ use tidemill_common::wire::worker::PluginAbility;
 use tidemill_plugins::package::Strategy;
 use tokio::sync::watch;
 
-use super::{FoundModel, FoundTool, GivenTool, StrategyMessage, StrategyName};
+use super::{FoundModel, FoundTool, GivenTool, StrategyMessage, StrategyName, WantedModel};
 use crate::attempt::journal::Journal;
 use crate::jobs::shared::Core;
 use crate::outside::http::Http;
@@ -95,10 +95,7 @@ impl PluginHost {
 
     pub(crate) async fn find_model(
         self: &Arc<Self>,
-        _: &str,
-        _: &str,
-        _: Option<RunId>,
-        _: bool,
+        _: WantedModel<'_>,
     ) -> Result<Option<FoundModel>, ModelError> {
         Ok(None)
     }

@@ -11,7 +11,6 @@ use tidemill_common::registry::plugins::{self, InstalledPlugin};
 use tidemill_common::store::{Catalog, CatalogEntry, Jobs};
 use tidemill_common::wire::worker::{PluginAbility, PluginState};
 use tidemill_plugins::install::Installed;
-use tidemill_plugins::package::Facts;
 use tidemill_plugins::process::pool::Plugins;
 use tidemill_plugins::settings::Settings;
 use tidemill_sandbox::helper::Host;
@@ -19,9 +18,13 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::answers::ThisWorker;
+use super::models::Description;
 use crate::jobs::shared::Core;
 use crate::outside::catalog::CatalogCopy;
 use crate::outside::http::Http;
+
+/// Most descriptions of models that are remembered.
+const DESCRIBED_MAX: usize = 500;
 
 /// The plugins of a worker.
 pub(crate) struct PluginHost {
@@ -36,8 +39,8 @@ pub(crate) struct PluginHost {
     /// The longest time that a job waits for a plugin.
     pub(super) wait: Duration,
     catalog: CatalogCopy<Listed>,
-    /// What plugins have said about models that no file describes.
-    described: Mutex<BTreeMap<String, Option<Facts>>>,
+    /// What plugins have said about models that no file describes. A place is locked while its plugin is asked.
+    described: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Option<Description>>>>>,
     places: Mutex<BTreeMap<String, Place>>,
     /// Grows with each change of a place.
     pub(super) changes: watch::Sender<u64>,
@@ -146,7 +149,12 @@ impl PluginHost {
                 State::Failed { reason, .. } => (PluginState::Failed, reason.clone()),
                 State::Disabled(reason) => (PluginState::Disabled, (*reason).to_owned()),
             };
-            PluginAbility { id: id.clone(), sha256: place.sha256.clone(), state, note }
+            let models = match &place.state {
+                State::Ready(installed) => installed.package.providers.models.as_slice(),
+                State::Preparing(_) | State::Failed { .. } | State::Disabled(_) => &[],
+            };
+            let models = models.iter().map(|provider| provider.name.clone()).collect();
+            PluginAbility { id: id.clone(), sha256: place.sha256.clone(), state, note, models }
         };
         self.places().iter().map(ability).collect()
     }
@@ -219,10 +227,14 @@ impl PluginHost {
         }
     }
 
-    /// What plugins have said about models.
-    pub(super) fn described(&self) -> MutexGuard<'_, BTreeMap<String, Option<Facts>>> {
+    /// The place of what a plugin has said about a model.
+    pub(super) fn description(&self, key: &str) -> Arc<tokio::sync::Mutex<Option<Description>>> {
         // No code panics while it holds the lock.
-        self.described.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut all = self.described.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= DESCRIBED_MAX && !all.contains_key(key) {
+            all.clear();
+        }
+        all.entry(key.to_owned()).or_default().clone()
     }
 
     fn places(&self) -> MutexGuard<'_, BTreeMap<String, Place>> {

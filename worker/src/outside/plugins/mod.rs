@@ -33,8 +33,9 @@ mod strategy;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::{Declaration, Message, ProviderKind};
-use tidemill_plugins::package::Facts;
+use tidemill_plugins::package::{Facts, ModelKind};
 
 use crate::outside::providers::ModelProvider;
 
@@ -55,6 +56,21 @@ pub(crate) struct FoundTool {
     /// The plugin: `author/name:version`.
     pub(crate) plugin: String,
     pub(crate) declaration: Declaration,
+}
+
+/// A model that a node needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WantedModel<'a> {
+    /// Its provider's name in the workflow.
+    pub(crate) provider: &'a str,
+    pub(crate) model: &'a str,
+    pub(crate) kind: ModelKind,
+    /// The run, whose app may have its own credentials.
+    pub(crate) run: Option<RunId>,
+    /// Also a plugin that was installed just now.
+    pub(crate) newest: bool,
+    /// Another provider serves the model as long as no plugin can.
+    pub(crate) has_own: bool,
 }
 
 /// A model of a plugin that is ready on this worker.

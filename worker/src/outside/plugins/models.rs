@@ -2,24 +2,29 @@
 //! credentials for the app of the run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
-use tidemill_common::registry::plugins::{PluginName, find_of_model, has_of_model, with_models};
+use tidemill_common::registry::plugins::{
+    InstalledPlugin, PluginName, find_of_model, has_of_model, with_models,
+};
 use tidemill_common::store::RunOwner;
 use tidemill_plugins::install::Installed;
 use tidemill_plugins::model::{ModelCall, ModelError, Named, Parts};
 use tidemill_plugins::package::{Facts, ModelKind, ModelProvider, PackagedModel};
-use tidemill_plugins::process::{NoAnswers, Origin};
+use tidemill_plugins::process::{NoAnswers, Origin, ProcessError};
 use tidemill_plugins::tool;
+use tokio::time::Instant;
 
+use super::WantedModel;
 use super::credentials::{Chosen, model_of};
-use super::host::PluginHost;
+use super::host::{Listed, PluginHost};
 use super::run::failure;
 use crate::outside::tools::{Stage, ToolError};
 
-/// Most descriptions of models that are remembered.
-const DESCRIBED_MAX: usize = 500;
+/// The time after which a plugin that does not describe a model is asked again.
+const ASKED_AGAIN: Duration = Duration::from_secs(60);
 
 /// The provider of a plugin that is ready on this worker, for one run.
 #[derive(Clone)]
@@ -31,6 +36,13 @@ pub(crate) struct ServedModels {
     app: Option<String>,
     user: String,
     run: String,
+}
+
+/// What a plugin has said about a model that no file describes, or the passing failure of the last question.
+pub(super) struct Description {
+    facts: Result<Option<Facts>, ProcessError>,
+    /// The end of its use, or the time of the failure. `None`: it does not change.
+    until: Option<Instant>,
 }
 
 /// The reason why a call failed.
@@ -54,38 +66,49 @@ impl From<ModelError> for CallFailure {
     }
 }
 
-/// The name of a provider as plugins have it: `google` is a provider of the plugin `gemini`.
-fn full(provider: &str) -> &str {
-    if provider == "google" { "langgenius/gemini/google" } else { provider }
-}
-
 impl PluginHost {
-    /// The installed plugin with this provider of models, ready on this worker. Waits as for tools. `None` if none is
-    /// installed; `newest` looks for one that was installed just now.
+    /// The installed plugin with the provider of this model, ready on this worker: the newest version that is. While none is,
+    /// waits as for tools. `None` if none is installed, or if ours serves the model and this plugin cannot.
     ///
     /// # Errors
     /// It is not ready here, or the app of the run cannot be looked up.
     pub(crate) async fn served(
         self: &Arc<Self>,
-        provider: &str,
-        run: Option<RunId>,
-        newest: bool,
+        wanted: WantedModel<'_>,
     ) -> Result<Option<ServedModels>, ToolError> {
-        let Some(named) = PluginName::of(None, full(provider)) else { return Ok(None) };
+        let WantedModel { provider, model, kind, run, newest, has_own } = wanted;
+        let Some(named) = PluginName::of_models(provider) else { return Ok(None) };
         let Some(listed) = self.listed(newest).await else { return Ok(None) };
-        let found =
-            with_models(&listed.plugins, &named).map(|(plugin, models)| (plugin.clone(), &models.name));
-        let Some((plugin, name)) = found else { return Ok(None) };
-        let Some(installed) = self.prepared(&plugin, false).await? else { return Ok(None) };
+        let able = with_models(&listed.plugins, &named);
+        let Some((first, models)) = able.first() else { return Ok(None) };
+        let (name, owner) = (models.name.clone(), self.owner_of_some(run).await?);
+        let versions: Vec<InstalledPlugin> = able.iter().map(|(plugin, _)| (*plugin).clone()).collect();
+        // The operator means the plugin for the model only when it has credentials or needs none. The second is known when
+        // it is ready.
+        let of = (first.author.as_str(), first.name.as_str(), name.as_str());
+        let wanted_model = Named { kind, model };
+        let is_meant = || is_configured(&listed, of, wanted_model, owner.app.as_deref());
+        if has_own && !versions.iter().any(|plugin| self.is_ready(plugin)) && !is_meant() {
+            return Ok(None);
+        }
+        let Some(installed) = self.one_prepared(&versions, has_own).await? else { return Ok(None) };
         let providers = &installed.package.providers.models;
-        let Some(at) = providers.iter().position(|provider| provider.name == *name) else { return Ok(None) };
-        let owner = match run {
-            Some(run) => self.owner_of(run).await?,
-            None => RunOwner::default(),
-        };
+        let is_it = |known: &ModelProvider| named.provider.is_none_or(|wanted| wanted == known.name);
+        let Some(at) = providers.iter().position(is_it) else { return Ok(None) };
         let run = run.map(|run| run.to_string()).unwrap_or_default();
-        let (app, user) = (owner.app, owner.user);
-        Ok(Some(ServedModels { host: self.clone(), installed, at, app, user, run }))
+        let RunOwner { app, user, .. } = owner;
+        let served = ServedModels { host: self.clone(), installed, at, app, user, run };
+        if has_own && !served.fits(wanted_model).await {
+            return Ok(None);
+        }
+        Ok(Some(served))
+    }
+
+    async fn owner_of_some(&self, run: Option<RunId>) -> Result<RunOwner, ToolError> {
+        match run {
+            Some(run) => self.owner_of(run).await,
+            None => Ok(RunOwner::default()),
+        }
     }
 
     /// Lets the plugin check the credentials of a provider of models, or of one model: its name and its kind. False if the
@@ -143,7 +166,20 @@ fn owner_text(app: Option<&str>, mark: &str) -> String {
     format!("{} {mark}", app.unwrap_or_default())
 }
 
+/// Tests whether credentials for a model are stored, whatever their values.
+fn is_configured(listed: &Listed, of: (&str, &str, &str), named: Named<'_>, app: Option<&str>) -> bool {
+    find_of_model(&listed.credentials, of, model_of(named), app).is_some()
+}
+
 impl ServedModels {
+    /// Tests whether the plugin can serve a model: it has such models, and the credentials fit its form. Credentials that only
+    /// this worker cannot open fit.
+    async fn fits(&self, named: Named<'_>) -> bool {
+        let has_kind = self.provider().kinds.contains(&named.kind);
+        let lacks = |error: &ToolError| error.lacks.is_none() && !error.retryable;
+        has_kind && !self.credentials(named).await.is_err_and(|error| lacks(&error))
+    }
+
     fn provider(&self) -> &ModelProvider {
         &self.installed.package.providers.models[self.at]
     }
@@ -152,11 +188,6 @@ impl ServedModels {
     fn id(&self) -> String {
         let (author, plugin, provider) = self.names();
         format!("{author}/{plugin}/{provider}")
-    }
-
-    /// The pause before a process that ended is started again, in milliseconds.
-    pub(crate) fn backoff_ms(&self) -> u64 {
-        u64::try_from(self.host.settings.process.backoff.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Begins a call whose answer comes in parts.
@@ -206,14 +237,9 @@ impl ServedModels {
     }
 
     /// What limits and pauses of a model are counted for: its credentials, or without any its provider.
-    pub(crate) async fn account(&self, model: &str) -> String {
-        let kind = match self.described(model) {
-            Some(known) => Some(known.kind),
-            None => self.kind_by_credentials(model).await,
-        };
-        let named = model_of(Named { kind: kind.unwrap_or(ModelKind::Llm), model });
+    pub(crate) async fn account(&self, named: Named<'_>) -> String {
         let listed = self.host.listed(false).await.unwrap_or_default();
-        let entry = find_of_model(&listed.credentials, self.names(), named, self.app.as_deref());
+        let entry = find_of_model(&listed.credentials, self.names(), model_of(named), self.app.as_deref());
         let account = entry.map_or_else(|| self.id(), |entry| format!("{}#{}", entry.id, entry.version));
         format!("plugin:{account}")
     }
@@ -224,49 +250,85 @@ impl ServedModels {
         (&manifest.author, &manifest.name, &self.provider().name)
     }
 
-    /// The description of a model in a file. An LLM comes before others of the same name.
-    fn described(&self, model: &str) -> Option<&PackagedModel> {
-        let all = self.provider().models.iter();
-        all.filter(|known| known.name == model).min_by_key(|known| known.kind)
+    /// The description of a model in a file.
+    fn described(&self, named: Named<'_>) -> Option<&PackagedModel> {
+        let mut all = self.provider().models.iter();
+        all.find(|known| known.name == named.model && known.kind == named.kind)
     }
 
     /// What is known about a model: from the file that describes it, else from the plugin, which is asked once for each
-    /// version of the credentials.
+    /// version of the credentials. A plugin whose code fails at that is asked again after [`ASKED_AGAIN`].
     ///
     /// `None` if nothing is known.
     ///
     /// # Errors
-    /// [`CallFailure`].
-    pub(crate) async fn facts(&self, model: &str) -> Result<Option<Facts>, CallFailure> {
-        if let Some(found) = self.described(model) {
+    /// There are no credentials, or the process of the plugin does not answer.
+    pub(crate) async fn facts(&self, named: Named<'_>) -> Result<Option<Facts>, CallFailure> {
+        if let Some(found) = self.described(named) {
             return Ok(Some(found.facts.clone()));
         }
-        let Some(kind) = self.kind_by_credentials(model).await else { return Ok(None) };
-        let named = Named { kind, model };
+        let listed = self.host.listed(false).await.unwrap_or_default();
+        let has = has_of_model(&listed.credentials, self.names(), model_of(named), self.app.as_deref());
+        if !has || !self.provider().kinds.contains(&named.kind) {
+            return Ok(None);
+        }
         let (chosen, owner) = self.credentials(named).await?;
-        let key = format!("{} {} {} {model}", self.installed.package.hash, chosen.mark, kind.word());
-        if let Some(known) = self.host.described().get(&key).cloned() {
-            return Ok(known);
+        let key =
+            format!("{} {} {} {}", self.installed.package.hash, chosen.mark, named.kind.word(), named.model);
+        let place = self.host.description(&key);
+        let began = Instant::now();
+        // The others that need the same description wait for it.
+        let mut known = place.lock().await;
+        match &*known {
+            Some(Description { facts: Ok(facts), until }) if until.is_none_or(|until| began < until) => {
+                return Ok(facts.clone());
+            }
+            // It failed while this call waited.
+            Some(Description { facts: Err(error), until: Some(at) }) if began < *at => {
+                return Err(CallFailure::Call(error.clone().into()));
+            }
+            Some(_) | None => {}
         }
-        let asked = self.call(&chosen, &owner)?.ask(named, "get_ai_model_schemas", json!({})).await?;
-        let schema = &asked["model_schema"];
-        let facts = schema.is_object().then(|| Facts::of(schema));
-        let mut known = self.host.described();
-        if known.len() >= DESCRIBED_MAX {
-            known.clear();
-        }
-        known.insert(key, facts.clone());
-        Ok(facts)
-    }
-
-    /// The kind of a model that no file describes, by the credentials that are stored for it. An LLM comes first.
-    async fn kind_by_credentials(&self, model: &str) -> Option<ModelKind> {
-        let listed = self.host.listed(false).await?;
-        let has = |kind: &ModelKind| {
-            let named = model_of(Named { kind: *kind, model });
-            has_of_model(&listed.credentials, self.names(), named, self.app.as_deref())
+        let asked = self.call(&chosen, &owner)?.ask(named, "get_ai_model_schemas", json!({})).await;
+        let (facts, until) = match asked {
+            Ok(asked) => {
+                let schema = &asked["model_schema"];
+                (Ok(schema.is_object().then(|| Facts::of(schema))), None)
+            }
+            Err(ModelError::Process(error)) if is_passing(&error) => (Err(error), Some(Instant::now())),
+            // What is not known does not keep the model from being called.
+            Err(error) => {
+                let (id, model, error) = (self.id(), named.model, what(&error));
+                tracing::warn!(provider = id, model, error, "a plugin does not describe its model");
+                (Ok(None), Some(Instant::now() + ASKED_AGAIN))
+            }
         };
-        let kinds = &self.provider().kinds;
-        ModelKind::ALL.into_iter().filter(|kind| kinds.contains(kind)).find(has)
+        *known = Some(Description { facts: facts.clone(), until });
+        facts.map_err(|error| CallFailure::Call(error.into()))
+    }
+}
+
+/// Tests whether a failure is one of the process, which another try may not meet.
+fn is_passing(error: &ProcessError) -> bool {
+    match error {
+        ProcessError::Start { .. }
+        | ProcessError::BackingOff { .. }
+        | ProcessError::Busy { .. }
+        | ProcessError::Ended { .. }
+        | ProcessError::TimedOut { .. }
+        | ProcessError::NotTaken { .. } => true,
+        ProcessError::TooMuch { .. }
+        | ProcessError::TooManyQuestions { .. }
+        | ProcessError::Failed { .. } => false,
+    }
+}
+
+/// What failed, for logs: without the plugin's words, which may have what it was sent.
+fn what(error: &ModelError) -> String {
+    match error {
+        ModelError::Process(ProcessError::Failed { kind, .. }) => kind.clone(),
+        ModelError::Process(error) => error.to_string(),
+        ModelError::Answer(_) => "an unreadable answer".into(),
+        ModelError::Credentials(_) => "refused credentials".into(),
     }
 }

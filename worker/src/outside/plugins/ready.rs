@@ -39,6 +39,44 @@ enum Others {
     NoWorker,
 }
 
+/// What can be hoped for while no version is ready here.
+struct Hope {
+    /// The place of the version that is waited for.
+    at: usize,
+    reason: String,
+    /// None of them becomes ready here.
+    is_over: bool,
+}
+
+/// The first version that is ready; else the first that may become ready, or the first.
+fn hope(here: impl Iterator<Item = Here>) -> Result<Arc<Installed>, Hope> {
+    let mut hope: Option<Hope> = None;
+    for (at, here) in here.enumerate() {
+        let (reason, is_over) = match here {
+            Here::Ready(installed) => return Ok(installed),
+            Here::NotYet(reason) => (reason, false),
+            Here::Never(reason) => (reason, true),
+        };
+        if hope.as_ref().is_none_or(|known| known.is_over && !is_over) {
+            hope = Some(Hope { at, reason, is_over });
+        }
+    }
+    Err(hope.unwrap_or(Hope { at: 0, reason: "no version is installed".into(), is_over: true }))
+}
+
+/// The best state, with the place of the first version that has it.
+fn best(states: impl Iterator<Item = Others>) -> (Others, Option<usize>) {
+    let rank = |state: Others| match state {
+        Others::Ready => 3,
+        Others::Preparing => 2,
+        Others::Unknown => 1,
+        Others::NoWorker => 0,
+    };
+    states.enumerate().fold((Others::NoWorker, None), |(best, place), (at, state)| {
+        if rank(state) > rank(best) { (state, (rank(state) > 1).then_some(at)) } else { (best, place) }
+    })
+}
+
 impl PluginHost {
     /// The plugin that runs a tool, prepared on this worker. Waits while it is being prepared here, unless another worker has
     /// it. `None` if no installed plugin is named; `has_service`: also if this worker cannot run it, and does not prepare it.
@@ -63,21 +101,33 @@ impl PluginHost {
         plugin: &InstalledPlugin,
         has_service: bool,
     ) -> Result<Option<Arc<Installed>>, ToolError> {
-        let id = plugin.id();
-        let need = || Need::Plugin { id: id.clone(), sha256: plugin.sha256.clone() };
-        let lacking = |reason: String| Err(ToolError::unavailable(reason).lacking(need()));
+        self.one_prepared(std::slice::from_ref(plugin), has_service).await
+    }
+
+    /// The first of these versions of a plugin that is prepared on this worker; as [`Self::ready`]. One that is ready here does
+    /// not wait for those before it.
+    pub(super) async fn one_prepared(
+        &self,
+        versions: &[InstalledPlugin],
+        has_service: bool,
+    ) -> Result<Option<Arc<Installed>>, ToolError> {
         let begun = Instant::now();
         let mut able_since = None;
         loop {
             let mut changes = self.changes.subscribe();
-            let (reason, is_over) = match self.here(plugin) {
-                Here::Ready(installed) => return Ok(Some(installed)),
-                Here::Never(_) if has_service => return Ok(None),
-                Here::Never(reason) => (reason, true),
-                Here::NotYet(reason) => (reason, false),
+            let Hope { at, reason, is_over } = match hope(versions.iter().map(|plugin| self.here(plugin))) {
+                Ok(installed) => return Ok(Some(installed)),
+                Err(hope) if hope.is_over && has_service => return Ok(None),
+                Err(hope) => hope,
             };
             // The list of workers with which the job is handed back may be as old as that.
-            let is_able = match self.others(plugin).await {
+            let others = self.best_of_others(versions).await;
+            let wanted = &versions[others.map_or(at, |(_, best)| best.unwrap_or(at))];
+            let lacking = |reason: String| {
+                let need = Need::Plugin { id: wanted.id(), sha256: wanted.sha256.clone() };
+                Err(ToolError::unavailable(reason).lacking(need))
+            };
+            let is_able = match others.map(|(state, _)| state) {
                 Some(Others::NoWorker) if is_over => return lacking(reason),
                 Some(Others::Ready) => true,
                 Some(Others::Preparing) => is_over,
@@ -88,6 +138,9 @@ impl PluginHost {
                 return lacking(reason);
             }
             let left = self.wait.saturating_sub(begun.elapsed());
+            if left.is_zero() && has_service {
+                return Ok(None);
+            }
             if left.is_zero() {
                 let seconds = self.wait.as_secs();
                 return lacking(format!(
@@ -95,9 +148,12 @@ impl PluginHost {
                 ));
             }
             let _ = tokio::time::timeout(LOOK_AGAIN.min(left), changes.changed()).await;
-            let is_installed = |listed: &Listed| listed.plugins.contains(plugin);
-            if self.listed(false).await.is_some_and(|listed| !is_installed(&listed)) {
-                return Err(ToolError::unavailable(format!("the plugin {id} has been removed")));
+            let are_gone = |listed: &Listed| !versions.iter().any(|plugin| listed.plugins.contains(plugin));
+            if self.listed(false).await.is_some_and(|listed| are_gone(&listed)) {
+                return Err(ToolError::unavailable(format!(
+                    "the plugin {} has been removed",
+                    versions[at].id()
+                )));
             }
         }
     }
@@ -138,10 +194,19 @@ impl PluginHost {
         find(self.listed(true).await).map_err(ToolError::unavailable)
     }
 
-    /// `None` while the store does not answer.
-    async fn others(&self, plugin: &InstalledPlugin) -> Option<Others> {
+    /// Tests whether a version is ready here.
+    pub(super) fn is_ready(&self, plugin: &InstalledPlugin) -> bool {
+        matches!(self.here(plugin), Here::Ready(_))
+    }
+
+    /// The best that the other workers can do with one of these versions, with its place if one has or prepares it. `None` while
+    /// the store does not answer.
+    async fn best_of_others(&self, versions: &[InstalledPlugin]) -> Option<(Others, Option<usize>)> {
         let workers = self.jobs.fleet().workers().await.ok()?;
-        Some(others(&workers, &self.me, &self.queues, (&plugin.id(), &plugin.sha256)))
+        let of = |plugin: &InstalledPlugin| {
+            others(&workers, &self.me, &self.queues, (&plugin.id(), &plugin.sha256))
+        };
+        Some(best(versions.iter().map(of)))
     }
 }
 
@@ -179,6 +244,7 @@ mod tests {
             sha256: sha256.into(),
             state,
             note: String::new(),
+            models: Vec::new(),
         };
         let about = AboutWorker {
             queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
@@ -187,6 +253,34 @@ mod tests {
         };
         let seen_at = Timestamp::from_millis(0);
         LiveWorker { name: name.into(), seen_at, held: None, about: Some(Arc::new(about)) }
+    }
+
+    #[test]
+    fn the_newest_version_is_waited_for_unless_an_older_one_may_be_ready_sooner() {
+        let not_yet = |text: &str| Here::NotYet(text.into());
+        let never = |text: &str| Here::Never(text.into());
+        let hoped = |here: Vec<Here>| {
+            let hope = hope(here.into_iter()).map(|_| ()).unwrap_err();
+            (hope.at, hope.reason, hope.is_over)
+        };
+        assert_eq!(hoped(vec![not_yet("new"), not_yet("old")]), (0, "new".into(), false));
+        assert_eq!(hoped(vec![never("new"), not_yet("old")]), (1, "old".into(), false));
+        assert_eq!(hoped(vec![never("new"), never("old")]), (0, "new".into(), true));
+    }
+
+    #[test]
+    fn a_job_is_handed_back_for_the_version_that_another_worker_has() {
+        use Others::{NoWorker, Preparing, Ready, Unknown};
+        for (states, expected) in [
+            (vec![NoWorker, Ready], (Ready, Some(1))),
+            (vec![Preparing, Ready], (Ready, Some(1))),
+            (vec![Ready, Ready], (Ready, Some(0))),
+            (vec![NoWorker, Preparing], (Preparing, Some(1))),
+            (vec![Unknown, NoWorker], (Unknown, None)),
+            (vec![NoWorker, NoWorker], (NoWorker, None)),
+        ] {
+            assert_eq!(best(states.iter().copied()), expected, "{states:?}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::credentials::Chosen;
 use super::files;
 use super::host::PluginHost;
 use super::questions::{self, Asked};
+use crate::jobs::backoff::Backoff;
 use crate::outside::tools::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
 
 impl PluginHost {
@@ -116,14 +117,19 @@ impl PluginHost {
         answering.during(questions, work).await
     }
 
-    /// The owner of a run.
+    /// The owner of a run. Waits while the store does not answer.
     pub(super) async fn owner_of(&self, run: RunId) -> Result<RunOwner, ToolError> {
-        let owner = self.jobs.owner_of_run(run).await;
-        let owner = owner.map_err(|error| {
-            let message = format!("the app of the run cannot be looked up: {error}");
-            ToolError::new(Stage::Invoke, message).passing()
-        })?;
-        Ok(owner.unwrap_or_default())
+        let mut backoff = Backoff::default();
+        loop {
+            match self.jobs.owner_of_run(run).await {
+                Ok(owner) => return Ok(owner.unwrap_or_default()),
+                Err(error) if error.is_passing() => backoff.wait().await,
+                Err(error) => {
+                    let message = format!("the app of the run cannot be looked up: {error}");
+                    return Err(ToolError::new(Stage::Invoke, message));
+                }
+            }
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use super::super::rounds::Unready;
 use super::super::{Means, history};
 use super::map;
 use crate::outside::plugins::{FoundStrategy, GivenTool};
+use crate::outside::providers::profile::ModelKind;
 use crate::outside::tools::ToolName;
 
 /// Features of models that every release of the SDK knows. It refuses a model with another one.
@@ -73,9 +74,9 @@ async fn model(value: Json, history: &[Message], means: Means<'_>) -> Result<Jso
     let config = parameters::selected_model(&value)?;
     let found = means
         .providers
-        .resolve_for(&config, Some(*means.run))
+        .resolve_for(&config, ModelKind::Llm, Some(*means.run))
         .await
-        .map_err(|error| Ungiven::Unready(Unready { message: error.message, lacks: error.lacks }))?;
+        .map_err(|error| Ungiven::Unready(error.into()))?;
     let features = found.facts().features.unwrap_or_default();
     let features: Vec<String> =
         features.into_iter().filter(|feature| FEATURES.contains(&feature.as_str())).collect();
@@ -113,7 +114,7 @@ async fn tools(
     let given = parameters::tools(Some(value), variables)?;
     for one in &given {
         check(one, means.auto_approved)
-            .map_err(|message| Ungiven::Unready(Unready { message, lacks: None }))?;
+            .map_err(|message| Ungiven::Unready(Unready::lasting(message)))?;
     }
     let mut tools = Vec::with_capacity(given.len());
     for one in given {

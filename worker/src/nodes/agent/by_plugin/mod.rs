@@ -48,7 +48,7 @@ pub(super) async fn choose(data: &AgentData, means: Means<'_>) -> Result<Chosen,
         }
         return match find(data, means, true).await {
             Ok(Some(found)) => Ok(Chosen::Plugin(Box::new(found))),
-            Ok(None) => Err(Unready { message: unknown(data), lacks: None }),
+            Ok(None) => Err(Unready::lasting(unknown(data))),
             Err(unready) => Err(unready),
         };
     };

@@ -19,6 +19,7 @@ use tidemill_common::wire::knowledge::{DatasetRecord, SearchMethod, SegmentRecor
 use crate::outside::knowledge::embedded::index::Index;
 use crate::outside::knowledge::embedded::index_cache::IndexCache;
 use crate::outside::knowledge::{Knowledge, KnowledgeError, SearchRequest, SearchSettings, not_ranked};
+use crate::outside::providers::profile::ModelKind;
 
 /// Most extra segments whose words are compared one by one, beyond the requested number.
 const COMPARED_MAX: usize = 50;
@@ -112,7 +113,7 @@ impl Embedded {
         let Some(name) = &self.record.retrieval.reranking_model else {
             return Ok(passages);
         };
-        let model = match search.models.find(name).await {
+        let model = match search.models.find(name, ModelKind::Rerank).await {
             Ok(model) => model,
             Err(error) => {
                 let (model, why) = (&name.model, error.brief());

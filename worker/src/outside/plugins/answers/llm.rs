@@ -20,7 +20,7 @@ use super::{Answering, text};
 use crate::attempt::journal::ChargeSource;
 use crate::nodes::llm::{bill, lost};
 use crate::nodes::model_files::{FileStore, store_files};
-use crate::outside::providers::profile::Responder;
+use crate::outside::providers::profile::{ModelKind, Responder};
 use crate::outside::providers::{Model, ModelReply, Question};
 
 /// The longest time for which a model is read whose words the plugin does not take any more.
@@ -40,8 +40,8 @@ impl Answering<'_> {
     pub(super) async fn chat(&self, request: &Json, parts: &Parts) -> Result<(), String> {
         let config = config(request)?;
         let providers = &self.worker()?.outside.providers;
-        let model =
-            providers.resolve_for(&config, Some(*self.asker.run)).await.map_err(|error| error.message)?;
+        let model = providers.resolve_for(&config, ModelKind::Llm, Some(*self.asker.run)).await;
+        let model = model.map_err(|error| error.message)?;
         let facts = model.facts();
         let tools = tools(request)?;
         let mut messages = self.messages(request).await?;

@@ -11,6 +11,7 @@ use super::llm::config;
 use super::running::Running;
 use super::{Answering, text};
 use crate::attempt::journal::ChargeSource;
+use crate::outside::providers::profile::ModelKind;
 use crate::outside::providers::{Model, Recording, Spoken};
 
 /// Bytes of sound in one part of an answer.
@@ -18,7 +19,7 @@ const SOUND_BYTES: usize = 256 * 1024;
 
 impl Answering<'_> {
     pub(super) async fn embedding(&self, request: &Json) -> Result<Json, String> {
-        let (provider, model) = self.model(request).await?;
+        let (provider, model) = self.model(request, ModelKind::TextEmbedding).await?;
         let call = Self::call_name();
         let waiter = self.waiter(&call);
         let texts = texts(request, "texts")?;
@@ -39,7 +40,7 @@ impl Answering<'_> {
     }
 
     pub(super) async fn ranking(&self, request: &Json) -> Result<Json, String> {
-        let (provider, model) = self.model(request).await?;
+        let (provider, model) = self.model(request, ModelKind::Rerank).await?;
         let (documents, query) = (texts(request, "docs")?, text(request, "query")?);
         let most = request["top_n"].as_u64().and_then(|most| usize::try_from(most).ok());
         let most = most.unwrap_or(documents.len());
@@ -58,7 +59,7 @@ impl Answering<'_> {
     }
 
     pub(super) async fn moderation(&self, request: &Json) -> Result<Json, String> {
-        let (_, model) = self.model(request).await?;
+        let (_, model) = self.model(request, ModelKind::Moderation).await?;
         let call = Self::call_name();
         let waiter = self.waiter(&call);
         // No provider counts tokens for it.
@@ -67,7 +68,7 @@ impl Answering<'_> {
     }
 
     pub(super) async fn transcript(&self, request: &Json) -> Result<Json, String> {
-        let (provider, model) = self.model(request).await?;
+        let (provider, model) = self.model(request, ModelKind::Speech2Text).await?;
         let bytes = bytes_of(text(request, "file")?)?;
         let recording =
             Recording { filename: "audio.mp3".into(), mime_type: "audio/mpeg".into(), bytes: bytes.into() };
@@ -84,7 +85,7 @@ impl Answering<'_> {
     }
 
     pub(super) async fn sound(&self, request: &Json, parts: &Parts) -> Result<(), String> {
-        let (provider, model) = self.model(request).await?;
+        let (provider, model) = self.model(request, ModelKind::Tts).await?;
         let spoken = Spoken {
             text: text(request, "content_text")?,
             voice: request["voice"].as_str().unwrap_or_default(),
@@ -106,9 +107,9 @@ impl Answering<'_> {
         Ok(())
     }
 
-    async fn model(&self, request: &Json) -> Result<(String, Model), String> {
+    async fn model(&self, request: &Json, kind: ModelKind) -> Result<(String, Model), String> {
         let config = config(request)?;
-        let model = self.worker()?.outside.providers.resolve_for(&config, Some(*self.asker.run)).await;
+        let model = self.worker()?.outside.providers.resolve_for(&config, kind, Some(*self.asker.run)).await;
         Ok((config.provider, model.map_err(|error| error.message)?))
     }
 

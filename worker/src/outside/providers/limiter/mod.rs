@@ -96,6 +96,8 @@ pub struct Limited {
     /// True if it has a limits table. Without one a call needs a permit only while the model rests.
     bounded: bool,
     resting_models: Arc<RestingModels>,
+    /// The provider's name, for people.
+    label: Arc<str>,
 }
 
 /// A job's call to a model, over all its permits in one worker.
@@ -139,11 +141,11 @@ pub struct CallUsage {
 }
 
 impl Limited {
-    /// Creates the limits of a model of an account. Without a table only the tries of a call are limited: `retries_max`
+    /// Creates the limits of a model of an account, whose provider people know by the name beside it. Without a table only the tries of a call are limited: `retries_max`
     /// after the first.
     pub fn new(
         permits: &CallPermits,
-        account: &str,
+        (account, label): (&str, &str),
         model: &str,
         (of_model, of_all): (Option<&LimitsConfig>, Option<&LimitsConfig>),
         (retries_max, resting_models): (u32, &Arc<RestingModels>),
@@ -169,6 +171,7 @@ impl Limited {
             retries_max,
             bounded: first.is_some(),
             resting_models,
+            label: label.into(),
         }
     }
 
@@ -189,7 +192,7 @@ impl Limited {
 
     fn model_label(&self, bucket: usize) -> String {
         let bucket = &self.buckets[bucket.min(self.buckets.len() - 1)];
-        let profile = bucket.account.split('/').next().unwrap_or_default();
+        let profile = &self.label;
         match &bucket.model {
             Some(model) => format!("the model {model} of {profile}"),
             None => format!("{profile}, all its models together"),

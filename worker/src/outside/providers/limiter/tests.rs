@@ -232,7 +232,8 @@ fn only_what_has_limits_in_its_profile_is_limited() {
         };
         let (one, all) = (config(&of_model), config(&of_all));
         let tables = (one.as_ref(), all.as_ref());
-        let limited = Limited::new(&CallPermits(store.clone()), "p/1", "m", tables, (2, &Arc::default()));
+        let limited =
+            Limited::new(&CallPermits(store.clone()), ("p/1", "p"), "m", tables, (2, &Arc::default()));
         let found: Vec<_> =
             limited.buckets.iter().map(|b| (b.model.is_some(), b.bounds.requests_per_minute)).collect();
         assert_eq!((limited.bounded, found), (bounded, buckets), "{of_model:?} {of_all:?}");

@@ -24,8 +24,9 @@ pub(super) fn unreadable(label: &str, reason: &str) -> ModelError {
     ModelError { detail: Detail::Unreadable, ..error }
 }
 
-/// The plugin failed, or its process. `backoff_ms` is the pause before a process that ended is started again.
-pub(super) fn of_call(label: &str, error: CallError, backoff_ms: u64) -> ModelError {
+/// The plugin failed, or its process. A process that ended asks for no pause: a pause holds for all workers, and only this one
+/// starts the process again. The next call waits here until it is started.
+pub(super) fn of_call(label: &str, error: CallError) -> ModelError {
     let error = match error {
         CallError::Process(error) => error,
         CallError::Answer(reason) => return unreadable(label, &reason),
@@ -38,16 +39,11 @@ pub(super) fn of_call(label: &str, error: CallError, backoff_ms: u64) -> ModelEr
     };
     match &error {
         ProcessError::Failed { kind, message, .. } => of_plugin(label, kind, message),
-        ProcessError::BackingOff { wait, .. } => {
-            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            ModelError { retry_after_ms: Some(wait.saturating_add(1)), ..unavailable(&error) }
-        }
-        ProcessError::Ended { .. } => {
-            ModelError { retry_after_ms: Some(backoff_ms.saturating_add(1)), ..unavailable(&error) }
-        }
-        ProcessError::Start { .. } | ProcessError::Busy { .. } | ProcessError::NotTaken { .. } => {
-            unavailable(&error)
-        }
+        ProcessError::BackingOff { .. }
+        | ProcessError::Ended { .. }
+        | ProcessError::Start { .. }
+        | ProcessError::Busy { .. }
+        | ProcessError::NotTaken { .. } => unavailable(&error),
         ProcessError::TimedOut { .. } => {
             let late = ModelError::new(label, ErrorClass::Connection, &error.to_string()).passing();
             ModelError { detail: Detail::Late, ..late }
@@ -109,7 +105,7 @@ mod tests {
 
     fn raised(kind: &str, message: &str) -> ModelError {
         let (plugin, kind, message) = ("a/b:1".to_owned(), kind.to_owned(), message.to_owned());
-        of_call("p", ProcessError::Failed { plugin, kind, message }.into(), 1000)
+        of_call("p", ProcessError::Failed { plugin, kind, message }.into())
     }
 
     #[test]
@@ -141,8 +137,9 @@ mod tests {
     #[test]
     fn the_end_of_a_process_passes_and_a_missing_plugin_is_looked_for_elsewhere() {
         let ended = ProcessError::Ended { plugin: "a/b:1".into(), reason: "killed".into() };
-        let error = of_call("p", ended.into(), 1000);
-        assert_eq!((error.retryable, error.retry_after_ms), (true, Some(1001)));
+        let error = of_call("p", ended.into());
+        // A time would let the model rest on all workers.
+        assert_eq!((error.retryable, error.retry_after_ms), (true, None));
         let need = Need::Plugin { id: "a/b:1".into(), sha256: "ab".into() };
         let error = unready("p", "m", ToolError::unavailable("not here").lacking(need.clone()));
         assert_eq!((error.class, error.lacks), (ErrorClass::NotInitialized, Some(Box::new(need))));

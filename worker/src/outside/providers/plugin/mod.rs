@@ -12,14 +12,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
-use tidemill_common::ids::RunId;
 use tidemill_common::nodes::llm::message::MediaKind;
 use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_plugins::model::answer;
 use tidemill_plugins::model::{Named, chunk};
 use tidemill_plugins::package::ModelKind;
 
-use crate::outside::plugins::{CallFailure, FoundModel, PluginHost, ServedModels};
+use crate::outside::plugins::{CallFailure, FoundModel, PluginHost, ServedModels, WantedModel};
 use crate::outside::providers::reply::Growing;
 use crate::outside::providers::{
     ChatRequest, DeltaSink, Embeddings, ErrorClass, ModelError, ModelProvider, ModelReply, Ranking,
@@ -32,6 +31,8 @@ struct PluginModels {
     served: ServedModels,
     /// True for texts that are searched for, instead of texts that are searched.
     for_queries: bool,
+    /// The voice of a text for which none is named.
+    voice: Option<String>,
 }
 
 impl fmt::Debug for PluginModels {
@@ -41,50 +42,42 @@ impl fmt::Debug for PluginModels {
 }
 
 impl PluginHost {
-    /// A model of the installed plugin that has this provider, ready on this worker. Waits while it is being prepared. `None`
-    /// if none is installed; `newest` looks for one that was installed just now.
+    /// A model of the installed plugin that has its provider, ready on this worker. Waits while it is being prepared. `None`
+    /// if none is installed, or if ours serves the model and the plugin cannot.
     ///
     /// # Errors
-    /// The plugin is not ready here, or there are no credentials for the model.
+    /// The plugin is not ready here, there are no credentials for the model, or the process that describes it does not
+    /// answer.
     pub(crate) async fn find_model(
         self: &Arc<Self>,
-        provider: &str,
-        model: &str,
-        run: Option<RunId>,
-        newest: bool,
+        wanted: WantedModel<'_>,
     ) -> Result<Option<FoundModel>, ModelError> {
+        let WantedModel { provider, model, kind, .. } = wanted;
         let label = provider.rsplit('/').next().unwrap_or(provider);
-        let served = self.served(provider, run, newest).await;
+        let served = self.served(wanted).await;
         let served = served.map_err(|error| failure::unready(label, model, error))?;
         let Some(served) = served else { return Ok(None) };
-        let facts = match served.facts(model).await {
-            Ok(facts) => facts,
-            Err(CallFailure::Unready(error)) => return Err(failure::unready(label, model, error)),
-            // What is not known does not keep the model from being called.
-            Err(CallFailure::Call(error)) => {
-                let error = failure::of_call(label, error, served.backoff_ms()).brief();
-                tracing::warn!(provider, model, error, "a plugin does not describe its model");
-                None
-            }
-        };
-        let account = served.account(model).await;
-        let client = Arc::new(PluginModels { served, for_queries: false });
+        let named = Named { kind, model };
+        let facts = served.facts(named).await.map_err(|failure| failed(label, model, failure))?;
+        let account = served.account(named).await;
+        let voice = facts.as_ref().and_then(|facts| facts.default_voice.clone());
+        let client = Arc::new(PluginModels { served, for_queries: false, voice });
         Ok(Some(FoundModel { client, account, facts }))
     }
 }
 
-impl PluginModels {
-    fn failed(&self, label: &str, model: &str, failure: CallFailure) -> ModelError {
-        match failure {
-            CallFailure::Unready(error) => failure::unready(label, model, error),
-            CallFailure::Call(error) => failure::of_call(label, error, self.served.backoff_ms()),
-        }
+fn failed(label: &str, model: &str, failure: CallFailure) -> ModelError {
+    match failure {
+        CallFailure::Unready(error) => failure::unready(label, model, error),
+        CallFailure::Call(error) => failure::of_call(label, error),
     }
+}
 
+impl PluginModels {
     /// Makes a call whose answer is one part.
     async fn ask(&self, label: &str, named: Named<'_>, action: &str, more: Json) -> Result<Json, ModelError> {
         let answer = self.served.ask(named, action, more).await;
-        answer.map_err(|failure| self.failed(label, named.model, failure))
+        answer.map_err(|failure| failed(label, named.model, failure))
     }
 }
 
@@ -111,9 +104,9 @@ impl ModelProvider for PluginModels {
             reply.whole();
         }
         let begun = self.served.begin(named, "invoke_llm", body::write(request)).await;
-        let mut parts = begun.map_err(|failure| self.failed(label, model, failure))?;
+        let mut parts = begun.map_err(|failure| failed(label, model, failure))?;
         loop {
-            let part = parts.next().await.map_err(|error| self.failed(label, model, error.into()))?;
+            let part = parts.next().await.map_err(|error| failed(label, model, error.into()))?;
             let Some(part) = part else { break };
             let chunk = chunk::read(&part).map_err(|reason| failure::unreadable(label, &reason))?;
             chunks::take(&mut reply, chunk)?;
@@ -164,12 +157,14 @@ impl ModelProvider for PluginModels {
 
     async fn speak(&self, label: &str, model: &str, spoken: &Spoken<'_>) -> Result<Bytes, ModelError> {
         let named = Named { kind: ModelKind::Tts, model };
-        let more = json!({"content_text": spoken.text, "voice": spoken.voice, "tenant_id": "tidemill"});
+        let usual = self.voice.as_deref().filter(|_| spoken.voice.is_empty());
+        let voice = usual.unwrap_or(spoken.voice);
+        let more = json!({"content_text": spoken.text, "voice": voice, "tenant_id": "tidemill"});
         let begun = self.served.begin(named, "invoke_tts", more).await;
-        let mut parts = begun.map_err(|failure| self.failed(label, model, failure))?;
+        let mut parts = begun.map_err(|failure| failed(label, model, failure))?;
         let mut sound = Vec::new();
         loop {
-            let part = parts.next().await.map_err(|error| self.failed(label, model, error.into()))?;
+            let part = parts.next().await.map_err(|error| failed(label, model, error.into()))?;
             let Some(part) = part else { return Ok(sound.into()) };
             let piece = answer::sound(&part).map_err(|reason| failure::unreadable(label, &reason))?;
             sound.extend_from_slice(&piece);

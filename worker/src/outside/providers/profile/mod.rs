@@ -47,6 +47,7 @@ pub use tidemill_common::registry::{
     AskedWith, LimitsConfig, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind,
     ProvidersConfig, Secret, Serves,
 };
+pub use tidemill_plugins::package::ModelKind;
 
 /// The provider for all models no other provider serves.
 pub const DEFAULT_PROVIDER: &str = "default";
@@ -167,31 +168,36 @@ impl Providers {
         Self { plugins: Some(OfPlugins::new(plugins, prefer)), ..self }
     }
 
-    /// As [`Providers::resolve_for`], for no run.
+    /// As [`Providers::resolve_for`], of an LLM for no run.
     ///
     /// # Errors
     /// As [`Providers::model_for`].
     pub async fn resolve(&self, model: &ModelConfig) -> Result<Model, ModelError> {
-        self.resolve_for(model, None).await
+        self.resolve_for(model, ModelKind::Llm, None).await
     }
 
     /// Returns the model that a workflow names; see [`Providers::model_for`].
     ///
     /// # Errors
     /// As [`Providers::model_for`].
-    pub async fn resolve_for(&self, model: &ModelConfig, run: Option<RunId>) -> Result<Model, ModelError> {
+    pub async fn resolve_for(
+        &self,
+        model: &ModelConfig,
+        kind: ModelKind,
+        run: Option<RunId>,
+    ) -> Result<Model, ModelError> {
         if !model.is_chosen() {
             return Err(ModelError::value(NOT_CHOSEN));
         }
-        self.model_for(&model.provider, &model.name, run).await
+        self.model_for((&model.provider, &model.name), kind, run).await
     }
 
-    /// As [`Providers::model_for`], for no run.
+    /// As [`Providers::model_for`], of an LLM for no run.
     ///
     /// # Errors
     /// As [`Providers::model_for`].
     pub async fn model(&self, provider: &str, name: &str) -> Result<Model, ModelError> {
-        self.model_for(provider, name, None).await
+        self.model_for((provider, name), ModelKind::Llm, None).await
     }
 
     /// Returns a model of a provider, both by their workflow names. The first match wins: a provider that serves
@@ -199,53 +205,50 @@ impl Providers {
     /// default. In each case the settings win over Redis. `profile/ID` is the profile with this id. Later changes do
     /// not affect the returned model.
     ///
-    /// An installed plugin with this provider comes before the default, unless that is of the provider's kind; with
-    /// `plugins.prefer = "plugin"` it comes before all. Its credentials are those for the app of the run.
+    /// An installed plugin with this provider comes before the default, unless that is of the provider's kind, or the plugin
+    /// cannot serve the model yet; with `plugins.prefer = "plugin"` it comes before all. Its credentials are those for the app
+    /// of the run. `kind` matters to plugins only.
     ///
     /// # Errors
     /// `ProviderTokenNotInitError` with instructions, or an error of Redis if it is needed and does not answer.
     pub async fn model_for(
         &self,
-        provider: &str,
-        name: &str,
+        (provider, name): (&str, &str),
+        kind: ModelKind,
         run: Option<RunId>,
     ) -> Result<Model, ModelError> {
         let label = last_part(provider);
-        let mut catalog_view = self.catalog_view(label, false).await?;
-        if !self.knows(&catalog_view, provider, name) {
-            // It may have been added a moment ago.
-            catalog_view = self.catalog_view(label, true).await?;
+        // What nothing known serves may have been added a moment ago.
+        for newest in [false, true] {
+            let catalog_view = self.catalog_view(label, newest).await?;
+            if let Some(id) = named::profile_id_in(provider)
+                && self.catalog.is_some()
+            {
+                if !newest && named::find(&catalog_view, id).is_none() {
+                    continue;
+                }
+                return named::model(self, &catalog_view, id, name);
+            }
+            let found = self.find(&catalog_view, provider, name);
+            if let Some(model) = self.of_plugin(found, (provider, name), (kind, run), newest).await? {
+                return Ok(model);
+            }
+            if let Some(found) = found {
+                return self.model_at(found, provider, name, Arc::default());
+            }
         }
-        if let Some(id) = named::profile_id_in(provider)
-            && self.catalog.is_some()
-        {
-            return named::model(self, &catalog_view, id, name);
-        }
-        let found = self.find(&catalog_view, provider, name);
-        if let Some(model) = self.of_plugin(found, (provider, name), run).await? {
-            return Ok(model);
-        }
-        let found = found.ok_or_else(|| {
-            let plugin = self.plugins.as_ref().map(|_| ", or install a plugin that has it (`tidemill plugins add`)");
-            not_initialized(
-                name,
-                &format!(
-                    "No provider {provider} is known to this worker: add it with `tidemill providers add {label}`, or a \
-                     table [providers.{label}] to the worker's configuration, or set OPENAI_BASE_URL and \
-                     OPENAI_API_KEY in its environment{}.",
-                    plugin.unwrap_or_default()
-                ),
-            )
-            .for_want_of(wanted(provider, name))
-        })?;
-        self.model_at(found, provider, name, Arc::default())
-    }
-
-    fn knows(&self, catalog_view: &CatalogView, provider: &str, model: &str) -> bool {
-        match named::profile_id_in(provider) {
-            Some(id) if self.catalog.is_some() => named::find(catalog_view, id).is_some(),
-            _ => self.find(catalog_view, provider, model).is_some(),
-        }
+        let plugin =
+            self.plugins.as_ref().map(|_| ", or install a plugin that has it (`tidemill plugins add`)");
+        let missing = not_initialized(
+            name,
+            &format!(
+                "No provider {provider} is known to this worker: add it with `tidemill providers add {label}`, or a table \
+                 [providers.{label}] to the worker's configuration, or set OPENAI_BASE_URL and OPENAI_API_KEY in its \
+                 environment{}.",
+                plugin.unwrap_or_default()
+            ),
+        );
+        Err(missing.for_want_of(wanted(provider, name)))
     }
 
     /// Returns the cached state of Redis.
@@ -297,8 +300,10 @@ impl Providers {
         let limits = (settings.limits.as_ref(), connection.table.limits.as_ref());
         let account = format!("{found}/{}", connection.key_mark);
         let tries = (connection.table.max_retries.unwrap_or(RETRIES_MAX), &connection.resting_models);
-        let limited =
-            self.permits.as_ref().map(|permits| Limited::new(permits, &account, name, limits, tries));
+        let limited = self
+            .permits
+            .as_ref()
+            .map(|permits| Limited::new(permits, (&account, found), name, limits, tries));
         let client = if limited.is_some() { &clients.reporting } else { &clients.usual }.clone();
         let label = last_part(provider).into();
         let (name, files, file_access) = (name.into(), connection.files, self.file_access.clone());
@@ -313,6 +318,7 @@ impl Providers {
             parameters,
             limited,
             of_profile: None,
+            spoken_max: None,
         })
     }
 }

@@ -48,6 +48,8 @@ pub struct Model {
     pub(super) limited: Option<Limited>,
     /// Set when a profile replaces the provider.
     pub(super) of_profile: Option<OfProfile>,
+    /// Most characters of a text that it speaks at once. `None`: its API takes pieces of the usual size.
+    pub(super) spoken_max: Option<usize>,
 }
 
 /// The identity of a model whose provider is a profile.
@@ -99,6 +101,11 @@ impl Model {
     /// The model's name in the workflow.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Tests whether it speaks a whole text at once: pieces of sound that were made alone cannot be joined in every format.
+    pub fn speaks_whole(&self, text: &str) -> bool {
+        self.spoken_max.is_some_and(|most| text.chars().count() <= most)
     }
 
     /// The profile, if one replaces the provider.

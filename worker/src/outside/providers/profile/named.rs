@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_common::need::Need;
+use tidemill_common::registry::check;
 use tidemill_common::registry::{PROFILE_PREFIX, ProfileConfig, ToolMode};
 use tidemill_common::value::JsonMap;
 
@@ -138,6 +139,9 @@ fn model_of(
         }
         Base::Person => return Err(wrong("a person answers it (HUMAN_RELAY), no model")),
     };
+    if found.connection.table.plugin {
+        return Err(wrong(check::NO_PROFILE));
+    }
     let name = if name.is_empty() { profile.model.as_str() } else { name };
     let parameters = Arc::new(profile.parameters.clone());
     providers.model_at(found, last_part(&profile.provider), name, parameters)

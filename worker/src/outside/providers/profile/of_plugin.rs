@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidemill_common::config::Prefer;
 use tidemill_common::ids::RunId;
 use tidemill_common::registry::check::pricing;
-use tidemill_common::registry::{FILES_BYTES_MAX, MediaSend, PricingConfig, ProviderKind, RETRIES_MAX};
-use tidemill_plugins::package::{Facts, Price};
+use tidemill_common::registry::{
+    AskedWith, FILES_BYTES_MAX, MediaSend, PricingConfig, ProviderKind, RETRIES_MAX,
+};
+use tidemill_plugins::package::{Facts, ModelKind, Price};
 
-use crate::outside::plugins::{FoundModel, PluginHost};
+use crate::outside::plugins::{FoundModel, PluginHost, WantedModel};
 use crate::outside::providers::limiter::{Limited, RestingModels};
 use crate::outside::providers::profile::lookup::{Found, last_part, same_provider};
 use crate::outside::providers::profile::{DEFAULT_PROVIDER, FilesSending, ModelSettings, Providers, named};
@@ -49,7 +51,9 @@ impl fmt::Debug for OfPlugins {
 }
 
 impl Providers {
-    /// The model of an installed plugin, if that comes before the provider that was found.
+    /// The model of an installed plugin, if that comes before the provider that was found. One that only comes before the default
+    /// provider leaves the model to it while it is not ready here, or has no fitting credentials. `newest` looks also for a plugin
+    /// that was installed just now.
     ///
     /// # Errors
     /// The plugin is not ready on this worker, or there are no credentials for it.
@@ -57,7 +61,8 @@ impl Providers {
         &self,
         found: Option<Found<'_>>,
         (provider, name): (&str, &str),
-        run: Option<RunId>,
+        (kind, run): (ModelKind, Option<RunId>),
+        newest: bool,
     ) -> Result<Option<Model>, ModelError> {
         let Some(plugins) = &self.plugins else { return Ok(None) };
         let own = found.filter(|found| is_meant(found, provider));
@@ -68,8 +73,16 @@ impl Providers {
         if is_own_first || named::profile_id_in(provider).is_some() {
             return Ok(None);
         }
-        // One that was installed just now is looked for only if nothing else serves the model.
-        let model = plugins.host.find_model(provider, name, run, found.is_none()).await?;
+        let is_turned = own.is_some_and(|own| own.connection.table.plugin);
+        let is_usable = found.is_some_and(|found| found.connection.client.is_ok());
+        let has_own = plugins.prefer == Prefer::Own && is_usable && !is_turned;
+        let settings = own.and_then(|own| own.connection.models.get(name)).map(|(settings, _)| settings);
+        // The plugin knows the model by the name that is sent.
+        let model = settings.and_then(|settings| settings.send_as.as_deref()).unwrap_or(name);
+        let is_for_embeddings = settings.is_some_and(|it| it.mode == Some(AskedWith::Embedding));
+        let kind = if is_for_embeddings { ModelKind::TextEmbedding } else { kind };
+        let wanted = WantedModel { provider, model, kind, run, newest, has_own };
+        let model = plugins.host.find_model(wanted).await?;
         Ok(model.map(|model| self.model_of_plugin(plugins, own, model, (provider, name))))
     }
 
@@ -86,26 +99,29 @@ impl Providers {
         if let Some(facts) = &facts {
             add(&mut settings, facts);
         }
+        let spoken_max = facts.as_ref().and_then(|facts| facts.word_limit).unwrap_or(usize::MAX);
         let pricing = own_price.or_else(|| pricing(&priced(facts?.price?)).ok());
         let resting_models = plugins.resting_models(&account);
         let table = own.map(|own| &own.connection.table);
         let limits = (settings.limits.as_ref(), table.and_then(|table| table.limits.as_ref()));
         let tries = table.and_then(|table| table.max_retries).unwrap_or(RETRIES_MAX);
+        let label = last_part(provider);
         let limited = self
             .permits
             .as_ref()
-            .map(|permits| Limited::new(permits, &account, name, limits, (tries, &resting_models)));
+            .map(|permits| Limited::new(permits, (&account, label), name, limits, (tries, &resting_models)));
         let usual = FilesSending { send: MediaSend::default(), bytes_max: FILES_BYTES_MAX };
         Model {
             pricing,
             client,
-            label: last_part(provider).into(),
+            label: label.into(),
             name: name.into(),
             files: own.map_or(usual, |own| own.connection.files),
             file_access: self.file_access.clone(),
             parameters: Arc::default(),
             limited,
             of_profile: None,
+            spoken_max: Some(spoken_max),
             settings,
         }
     }

@@ -1,4 +1,6 @@
 mod catalog;
+#[cfg(target_os = "linux")]
+mod plugins;
 
 use crate::outside::providers::profile::*;
 use serde_json::{Value as Json, json};
