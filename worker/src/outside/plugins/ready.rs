@@ -95,7 +95,9 @@ impl PluginHost {
                 ));
             }
             let _ = tokio::time::timeout(LOOK_AGAIN.min(left), changes.changed()).await;
-            let is_installed = |listed: &Listed| listed.plugins.contains(plugin);
+            // Its record may have been written again, for the same files.
+            let is_it = |known: &InstalledPlugin| known.sha256 == plugin.sha256 && known.id() == id;
+            let is_installed = |listed: &Listed| listed.plugins.iter().any(is_it);
             if self.listed(false).await.is_some_and(|listed| !is_installed(&listed)) {
                 return Err(ToolError::unavailable(format!("the plugin {id} has been removed")));
             }
