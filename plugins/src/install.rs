@@ -236,7 +236,10 @@ async fn held(path: &Path, settings: &Settings, say: &(dyn Fn(String) + Sync)) -
     let until = tokio::time::Instant::now() + settings.install_timeout;
     let mut said = false;
     loop {
-        match cache::hold(path).map_err(|error| InstallError::File { path: path.into(), error })? {
+        let beside = path.to_owned();
+        let held = tokio::task::spawn_blocking(move || cache::hold(&beside)).await;
+        let held = held.unwrap_or_else(|error| Err(error.into()));
+        match held.map_err(|error| InstallError::File { path: path.into(), error })? {
             Hold::Use(used) => return Ok(Held::Use(used)),
             Hold::Make(lock) => return Ok(Held::Make(lock)),
             Hold::Busy => {}

@@ -440,3 +440,6 @@ pub const CALL_CHECK_MS: u64 = 5_000;
 pub const CALL_CHECK_AGAIN_MS: u64 = 30_000;
 /// Most Calls that a worker checks at the same time.
 pub const CALL_CHECKS_AT_ONCE: usize = 8;
+/// Longest wait for the parameters that the tools of an agent have at run time, in seconds. Then the model gets those that they
+/// declare.
+pub const RUN_TIME_PARAMETERS_SECONDS: u64 = 10;

@@ -41,6 +41,8 @@ codes! {
     FILES_LEFT_OUT = "model.files_left_out";
     /// An agent's tool is a workflow that is not published.
     TOOL_APP_UNKNOWN = "tool.app_unknown";
+    /// The plugin of an agent's tool did not say which parameters the tool has at run time.
+    TOOL_PARAMETERS_UNKNOWN = "tool.parameters_unknown";
     /// A part of a tool's answer was left out.
     TOOL_CONTENT_LEFT_OUT = "tool.content_left_out";
     /// Moderation is switched on, and the settings allow to run without it.

@@ -24,7 +24,7 @@ impl Call<'_> {
         options.ok_or_else(|| ToolError::unusable("the plugin has answered with no list of options".into()))
     }
 
-    /// The parameters that a tool has now besides those that it declares, in Dify's form. Those SDKs that have no way to this question
+    /// The parameters that a tool has now besides those that it declares, in Dify's form. SDKs that cannot answer this question
     /// answer nothing.
     ///
     /// # Errors
@@ -47,6 +47,16 @@ impl Call<'_> {
             }
         }
         Ok(found.map(|mut items: Vec<Json>| {
+            if items.len() > ITEMS_MAX {
+                let (plugin, listed) = (self.installed.package.id(), items.len());
+                tracing::warn!(
+                    plugin,
+                    listed,
+                    taken = ITEMS_MAX,
+                    key,
+                    "a plugin lists too many; the first are taken"
+                );
+            }
             items.truncate(ITEMS_MAX);
             items
         }))

@@ -1,11 +1,17 @@
 //! The plugins `pick` and `source`: options, parameters at run time, and datasources; and the cache folder while they are used.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tidemill_plugins::cache::clean;
+use tidemill_plugins::install::install;
+use tidemill_plugins::limits::PackageLimits;
+use tidemill_plugins::package::Package;
 use tidemill_plugins::process::{NoAnswers, Offered, Origin};
+use tidemill_plugins::settings::Settings;
 use tidemill_plugins::tool::message::Message;
 use tidemill_plugins::tool::{Call, Results, ToolError};
 
@@ -15,7 +21,7 @@ use crate::lab::{Bench, Lab, map};
 pub(crate) async fn all(lab: &Lab) {
     a_plugin_lists_options_and_parameters_at_run_time(lab).await;
     a_plugin_reads_pages_and_files_of_a_drive(lab).await;
-    what_is_used_stays_in_the_cache(lab);
+    what_is_used_stays_in_the_cache(lab).await;
     println!("source: passed");
 }
 
@@ -30,7 +36,7 @@ async fn a_plugin_lists_options_and_parameters_at_run_time(lab: &Lab) {
     assert_eq!((&found[0]["name"], &found[0]["type"]), (&json!("persons"), &json!("number")));
     assert!(call.options("none", "room").await.is_err());
     bench.plugins.stop().await;
-    // An SDK without a way to the question says nothing.
+    // An SDK that cannot answer the question says nothing.
     let bench = lab.bench(&lab.many, |_| {});
     assert!(bench.call("say").0.runtime_parameters("say").await.unwrap().is_empty());
     bench.plugins.stop().await;
@@ -61,10 +67,32 @@ async fn a_plugin_reads_pages_and_files_of_a_drive(lab: &Lab) {
     bench.plugins.stop().await;
 }
 
-fn what_is_used_stays_in_the_cache(lab: &Lab) {
-    clean(&lab.settings.cache, Duration::from_secs(24 * 3600)).unwrap();
-    for installed in [&lab.many, &lab.bold, &lab.pick, &lab.source] {
-        assert!(installed.folder.is_dir() && installed.environment.is_dir());
+/// In a folder of its own: others may use that of all tests.
+async fn what_is_used_stays_in_the_cache(lab: &Lab) {
+    let cache = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(cache.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = Settings { cache: cache.path().into(), ..lab.settings.clone() };
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plugins/pick");
+    let package = Package::open(Path::new(folder), &PackageLimits::default(), None).await.unwrap();
+    let installed = Arc::new(install(Arc::new(package), &settings, &|_| {}).await.unwrap());
+    let bench = lab.bench(&installed, |_| {});
+    let (folder, environment) = (installed.folder.clone(), installed.environment.clone());
+    drop(installed);
+    assert_eq!(bench.call("pick").0.options("pick", "room").await.unwrap().len(), 2);
+    // From now on only its process uses it.
+    let plugins = bench.plugins.clone();
+    drop(bench);
+    let cleaned = clean(cache.path(), Duration::ZERO).unwrap();
+    assert_eq!((cleaned.removed.len(), cleaned.in_use, cleaned.failed.len()), (0, 2, 0), "{cleaned:?}");
+    assert!(folder.is_dir() && environment.is_dir());
+    plugins.stop().await;
+    drop(plugins);
+    let until = Instant::now() + Duration::from_secs(30);
+    let mut removed = 0;
+    while removed < 2 {
+        assert!(Instant::now() < until, "{removed} removed");
+        removed += clean(cache.path(), Duration::ZERO).unwrap().removed.len();
+        tokio::task::yield_now().await;
     }
 }
 

@@ -83,11 +83,13 @@ pub async fn make(wanted: &Wanted<'_>, making: PathBuf, path: &Path, lock: File)
         remove_aside(&place.0).await;
         return Err(error);
     }
-    let (making, path) = (place.0.clone(), path.to_owned());
+    let path = path.to_owned();
     let naming = move || {
         let _lock = lock;
-        permit(&making, 0o555, 0o444).map_err(|error| file("making read-only", &making, error))?;
-        std::fs::rename(&making, &path).map_err(|error| file("naming", &path, error))
+        // It is removed before the lock is released, and not while it gets its name.
+        let place = place;
+        permit(&place.0, 0o555, 0o444).map_err(|error| file("making read-only", &place.0, error))?;
+        std::fs::rename(&place.0, &path).map_err(|error| file("naming", &path, error))
     };
     let named = tokio::task::spawn_blocking(naming).await;
     named.unwrap_or_else(|error| Err(failed(error.to_string())))
@@ -100,7 +102,7 @@ async fn remove_aside(folder: &Path) {
     let _ = tokio::task::spawn_blocking(move || remove(&folder)).await;
 }
 
-/// An environment that is not complete. It is removed here only if its making is cancelled.
+/// An environment that is not complete. It is removed here only if its making is cancelled, or if it cannot get its name.
 struct Place(PathBuf);
 
 impl Drop for Place {

@@ -61,6 +61,11 @@ async fn a_plugin_is_installed_once_under_its_id_and_removed_with_its_package() 
     fleet.cluster.redis.cli(&["DEL", &package]);
     assert!(fleet.add(&many()).status.success());
     assert_eq!(fleet.cluster.redis.cli(&["TTL", &package]).trim(), "-1");
+    // The record of a version that has read less from the package is written again.
+    fleet.cluster.redis.cli(&["HSET", &format!("tm:plugin:{ID}"), "providers", "[]"]);
+    assert_eq!(client.get(PATH).await.body["providers"], json!([]));
+    assert!(fleet.add(&many()).status.success());
+    assert_eq!(client.get(PATH).await.body["providers"], shown["providers"]);
     assert_eq!((&shown["id"], &shown["signature"]), (&json!(ID), &json!("unchecked")));
     assert_eq!(shown["providers"][0]["tools"].as_array().map(Vec::len), Some(5), "{shown}");
     assert_eq!(shown["workers"], json!([]));
@@ -87,6 +92,21 @@ async fn a_plugin_is_installed_once_under_its_id_and_removed_with_its_package() 
     fleet.cluster.redis.cli(&["HSET", values, "k:key", "61", "bytes", "105"]);
     assert!(fleet.add(&many()).status.success());
     assert_eq!(fleet.cluster.redis.cli(&["EXISTS", values]).trim(), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_for_options_that_no_worker_answers_leaves_no_run() {
+    let fleet = Fleet::start(&[("scheduler.wait_seconds_max", "1")]).await;
+    let client = fleet.scheduler.client();
+    assert!(fleet.add(&many()).status.success());
+    let body = json!({"provider": "many", "tool": "say", "parameter": "text"});
+    let answer = client.post(&format!("{PATH}/options"), &body).await;
+    assert_eq!((answer.status, &answer.body["code"]), (504, &json!("not_answered")), "{}", answer.text);
+    let (_, rest) =
+        answer.body["message"].as_str().unwrap_or_default().split_once("the run ").expect("its id");
+    let run = rest.split(' ').next().unwrap_or_default().to_owned();
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "stopped", "{ended}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

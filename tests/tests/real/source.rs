@@ -90,12 +90,16 @@ async fn an_agent_tells_the_model_the_parameters_at_run_time_and_runs_the_versio
         "plugin_unique_identifier": "tidemill/pick:0.1.0@ab",
         "parameters": {"persons": {"auto": 1, "value": null}}, "extra": {"description": "Picks a room"},
     });
+    let sulky = json!({
+        "enabled": true, "type": "builtin", "provider_name": "tidemill/pick/pick", "tool_name": "sulky", "settings": {},
+        "parameters": {"color": {"auto": 1, "value": null}}, "extra": {"description": "Sulks"},
+    });
     let agent = json!({
         "type": "agent", "title": "Agent", "agent_strategy_name": "function_calling",
         "agent_strategy_provider_name": "langgenius/agent/agent", "agent_strategy_label": "FunctionCalling",
         "agent_parameters": {
             "model": constant(json!({"provider": "langgenius/acme/acme", "model": "m", "mode": "chat", "completion_params": {}})),
-            "tools": constant(json!([tool])), "instruction": constant(json!("Be brief.")),
+            "tools": constant(json!([tool, sulky])), "instruction": constant(json!("Be brief.")),
             "query": constant(json!("a room for three")), "maximum_iterations": constant(json!(3)),
         },
     });
@@ -118,6 +122,15 @@ async fn an_agent_tells_the_model_the_parameters_at_run_time_and_runs_the_versio
     let offered = &asked[0]["tools"][0]["function"]["parameters"];
     assert_eq!(offered["properties"]["persons"]["type"], "number", "{offered}");
     assert_eq!(offered["required"], json!(["persons"]), "{offered}");
+    let offered = &asked[0]["tools"][1]["function"]["parameters"];
+    assert_eq!(offered["properties"]["color"]["type"], "string", "the declared ones: {offered}");
+    let warning = &ended["warnings"][0];
+    assert_eq!(
+        (&warning["code"], &warning["tool"]),
+        (&json!("tool.parameters_unknown"), &json!("sulky")),
+        "{ended}"
+    );
+    assert!(warning["message"].as_str().unwrap().contains("not today"), "{warning}");
     let told = asked.last().expect("it was asked")["messages"].to_string();
     assert!(told.contains("persons") && told.contains('3'), "{told}");
 }

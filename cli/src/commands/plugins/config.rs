@@ -16,6 +16,9 @@ use crate::error::{Error, Exit};
 use crate::output::json;
 use crate::output::text::safe;
 
+/// The types of fields that are no secrets.
+const PLAIN: [&str; 6] = ["text-input", "select", "radio", "switch", "boolean", "checkbox"];
+
 pub(super) async fn perform(arguments: &Config, console: &mut Console) -> Result<Exit, Error> {
     let (client, common) = (arguments.common.client()?, &arguments.common);
     let id = id(arguments)?;
@@ -27,14 +30,17 @@ pub(super) async fn perform(arguments: &Config, console: &mut Console) -> Result
     let form = form(&client, arguments).await?;
     let (mut values, mut env) = (JsonMap::new(), JsonMap::new());
     for (name, source) in &arguments.set {
-        let Some(variable) = source.strip_prefix("env:") else {
+        if let Some(variable) = source.strip_prefix("env:") {
+            env.insert(name.clone(), variable.into());
+        } else if is_plain(&form, name)? {
+            values.insert(name.clone(), source.as_str().into());
+        } else {
             let message = format!(
                 "--set {name}=…: write {name}=env:VARIABLE for a variable of the workers, or give the value with \
                  --secret-stdin {name}, so that it is not in the command line"
             );
             return Err(Error::Usage(message));
-        };
-        env.insert(name.clone(), variable.into());
+        }
     }
     read(&arguments.secret_stdin, &id, &mut values, console).await?;
     if arguments.set.is_empty() && arguments.secret_stdin.is_empty() {
@@ -163,6 +169,17 @@ async fn form(client: &Client, arguments: &Config) -> Result<Vec<Json>, Error> {
     Ok(fields)
 }
 
+/// Tests whether the value of a field is no secret, so that it may be in a command line.
+fn is_plain(form: &[Json], name: &str) -> Result<bool, Error> {
+    let Some(field) = form.iter().find(|field| field["name"] == name) else {
+        let known: Vec<&str> = form.iter().filter_map(|field| field["name"].as_str()).collect();
+        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        let message = format!("the provider has no field {name}; its fields: {known}");
+        return Err(Error::Usage(safe(&message)));
+    };
+    Ok(field["type"].as_str().is_some_and(|kind| PLAIN.contains(&kind)))
+}
+
 /// Tests whether a field is asked for, after these answers.
 fn is_shown(field: &Json, values: &JsonMap, form: &[Json], model_type: Option<&str>) -> bool {
     let value = |name: &Json| {
@@ -265,6 +282,22 @@ mod tests {
         ] {
             assert_eq!(is_shown(&field, &values, &form, Some("llm")), expected, "{field}");
         }
+    }
+
+    #[test]
+    fn values_in_the_command_line_are_for_known_fields_that_are_no_secrets() {
+        let field = |name: &str, kind: &str| json!({"name": name, "type": kind});
+        let form = [
+            field("url", "text-input"),
+            field("safe", "select"),
+            field("key", "secret-input"),
+            json!({"name": "odd"}),
+        ];
+        let is_plain = |name: &str| is_plain(&form, name);
+        assert!(is_plain("url").unwrap() && is_plain("safe").unwrap());
+        assert!(!is_plain("key").unwrap() && !is_plain("odd").unwrap());
+        let error = is_plain("kex").unwrap_err().to_string();
+        assert!(error.contains("no field kex; its fields: url, safe, key, odd"), "{error}");
     }
 
     #[tokio::test]

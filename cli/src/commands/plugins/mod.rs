@@ -91,8 +91,8 @@ struct Config {
     /// Only for the runs of this app; it gets no others then
     #[arg(long, value_name = "ID")]
     app: Option<String>,
-    /// A field, from a variable of the workers' environment; may be given several times
-    #[arg(long = "set", value_name = "FIELD=env:VARIABLE", value_parser = super::pairs::pair)]
+    /// A field: env:VARIABLE for a variable of the workers' environment, or the value of a field that is no secret; may be given several times
+    #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = super::pairs::pair)]
     set: Vec<(String, String)>,
     /// Read the value of this field from standard input, at a terminal ask for it; may be given several times, with a line for each
     #[arg(long, value_name = "FIELD")]

@@ -228,11 +228,16 @@ pub fn choose<'p>(
     }
     let known: Vec<&str> = versions.iter().map(|plugin| plugin.version.as_str()).collect();
     let (author, name) = (named.author, named.name);
+    let provider = named.provider.map(|provider| format!(" of a provider {provider}")).unwrap_or_default();
+    let lacking = match tool {
+        PAGE | DOWNLOAD => format!("datasource{provider}"),
+        VALIDATE | OPTIONS => format!("provider {}", named.provider.unwrap_or_default()),
+        _ => format!("tool {tool}{provider}"),
+    };
     Err(format!(
-        "the plugin {author}/{name} is installed ({}), and has no tool {tool}{}; install a version that has it \
-         (`tidemill plugins add`)",
+        "the plugin {author}/{name} is installed ({}), and has no {lacking}; install a version that has it (`tidemill plugins add`; \
+         add the same package again if an earlier version of Tidemill has installed it)",
         known.join(", "),
-        named.provider.map(|provider| format!(" of a provider {provider}")).unwrap_or_default(),
     ))
 }
 
@@ -438,6 +443,11 @@ mod tests {
         assert_eq!(version(Some("acme/other:1"), "find"), Ok(None));
         let error = version(None, "fly").unwrap_err();
         assert!(error.contains("(0.0.9, 0.0.10, 0.1.0), and has no tool fly of a provider maps"), "{error}");
+        let error = version(None, PAGE).unwrap_err();
+        assert!(
+            error.contains("and has no datasource of a provider maps") && !error.contains(PAGE),
+            "{error}"
+        );
     }
 
     #[test]

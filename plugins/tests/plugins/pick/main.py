@@ -9,7 +9,7 @@ def asks_for_parameters(data):
     return data.get("type") == PluginInvokeType.Tool.value and data.get("action") == action
 
 
-# The SDK has the answer, and no way to it.
+# The SDK has the answer, and does not give it.
 plugin.register_route(plugin.plugin_executer.get_tool_runtime_parameters, asks_for_parameters)
 
 if __name__ == "__main__":

@@ -10,26 +10,30 @@ use serde_json::{Value as Json, json};
 use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::registry::plugins::{InstalledPlugin, OPTIONS};
 use tidemill_common::registry::trial;
-use tidemill_common::store::CatalogKind;
+use tidemill_common::store::{CatalogKind, RunCommand};
 use tidemill_common::value::JsonMap;
+use tidemill_common::wire::fact::{self, kind};
 
 use crate::api::ApiState;
 use crate::api::ends::wait_for_end;
 use crate::api::error::ApiError;
 use crate::api::native::{catalog, runs};
 use crate::api::request::{Body, IdInPath, nothing_left, take_text};
+use crate::stopping::Stage;
 use crate::submit::{Submission, SystemValues, WorkflowSource};
 use crate::workflows::Seals;
 
 const KIND: CatalogKind = CatalogKind::Plugin;
 /// The longest wait for the answer; `scheduler.wait_seconds_max` may be shorter.
 const WAIT_SECONDS: u64 = 60;
+/// The reason of the stop of a run that has not ended by then.
+const NOT_ANSWERED: &str = "the options were not listed in time";
 
 /// Asks the plugin: `provider`, `tool`, `parameter`, and `app` for the credentials of an app.
 ///
 /// # Errors
-/// 400 for a request without these, 404 for a plugin that is not installed, 422 with the reason if it lists no options, 504 if no
-/// worker answers in time.
+/// 400 for a request without these, 404 for a plugin that is not installed, 422 with the reason if it lists no options, 503 if this
+/// process stops, 504 if no worker answers in time: then the run is stopped.
 pub async fn list(
     State(state): State<ApiState>,
     IdInPath(id): IdInPath,
@@ -67,8 +71,16 @@ pub async fn list(
     let shown = Box::pin(runs::shown(&state, run, false)).await?;
     let status = shown["status"].as_str().and_then(RunStatus::from_name);
     if !status.is_some_and(RunStatus::is_over) {
+        // No client would read its answer.
+        let stop = RunCommand::new(kind::STOP, fact::stop_body(NOT_ANSWERED));
+        if let Err(error) = state.store.send_command(run, &stop).await {
+            tracing::warn!(%run, %error, "a run that asks for options cannot be stopped");
+        }
+        if *state.shutdown.borrow() >= Stage::Closing {
+            return Err(ApiError::unavailable("this scheduler stops; ask for the options again"));
+        }
         let message = format!(
-            "no worker has answered within {} s; the run {run} goes on (is the plugin ready on a worker?)",
+            "no worker has answered within {} s, and the run {run} was stopped (is the plugin ready on a worker?)",
             wait.as_secs()
         );
         return Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, "not_answered", message));

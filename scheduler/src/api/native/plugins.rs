@@ -46,7 +46,8 @@ pub async fn show(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Resu
     Ok(JsonBody(shown(entry, &workers(&state).await?)))
 }
 
-/// Installs the package in the body of the request. The same package again changes nothing. 201, or 200 if it was there.
+/// Installs the package in the body of the request. The same package again stores what is lost, and writes the record again if an
+/// earlier version has read less from the package. 201, or 200 if it was there.
 ///
 /// # Errors
 /// 400 for a package that is broken or not signed, 409 for another package under the same id or too many packages, 413 for one
@@ -69,11 +70,13 @@ pub async fn add(
     check_size(&id, &fields)?;
     let catalog = state.store.catalog().await?;
     if let Some(there) = catalog.find(KIND, &id) {
-        let answer = again(&state, there, &plugin).await?;
+        let known = same(there, &plugin)?;
         // It may have been lost, or stored by an installation that did not end.
-        let known = InstalledPlugin::of(there).unwrap_or(plugin);
         store_package(&state, &known, bytes).await?;
-        return Ok(answer);
+        renew(&state, there.version, &known, plugin).await?;
+        let catalog = state.store.catalog().await?;
+        let there = catalog.find(KIND, &id).ok_or_else(|| catalog::unknown(KIND, &id))?;
+        return Ok((StatusCode::OK, JsonBody(shown(there, &workers(&state).await?))));
     }
     if packages.is_none() {
         check_room(&catalog, &state, size)?;
@@ -93,7 +96,8 @@ pub async fn add(
             // Another client was faster, perhaps with the same package.
             let catalog = state.store.catalog().await?;
             let there = catalog.find(KIND, &id).ok_or_else(|| differs(&id))?;
-            return again(&state, there, &plugin).await;
+            same(there, &plugin)?;
+            return Ok((StatusCode::OK, JsonBody(shown(there, &workers(&state).await?))));
         }
         Ok(EntryPut::Full) => {
             remove_unused(&state, &plugin).await?;
@@ -226,16 +230,38 @@ async fn remove_values(state: &ApiState, plugin: &InstalledPlugin) -> Result<(),
     Ok(state.store.remove_plugin_values(&plugin.storage()).await?)
 }
 
-/// The answer to a package that may be installed already.
-async fn again(
+/// The record of the same package, if an entry is one.
+fn same(there: &CatalogEntry, plugin: &InstalledPlugin) -> Result<InstalledPlugin, ApiError> {
+    let known = InstalledPlugin::of(there).filter(|known| known.sha256 == plugin.sha256);
+    known.ok_or_else(|| differs(&there.id))
+}
+
+/// Writes the record of a package again if it differs from what is read from the package now: an earlier version did not know
+/// datasources, for example.
+async fn renew(
     state: &ApiState,
-    there: &CatalogEntry,
-    plugin: &InstalledPlugin,
-) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
-    if InstalledPlugin::of(there).is_some_and(|known| known.sha256 == plugin.sha256) {
-        return Ok((StatusCode::OK, JsonBody(shown(there, &workers(state).await?))));
+    version: u64,
+    known: &InstalledPlugin,
+    plugin: InstalledPlugin,
+) -> Result<(), ApiError> {
+    // These describe the package that is stored.
+    let (bytes, in_files, signature) = (known.bytes, known.in_files, known.signature.clone());
+    let plugin = InstalledPlugin { bytes, in_files, signature, ..plugin };
+    if plugin == *known {
+        return Ok(());
     }
-    Err(differs(&there.id))
+    let (id, fields, expected) = (plugin.id(), plugin.fields(), Expected::Version(version));
+    let put = PutEntry { kind: KIND, id: &id, fields: &fields, expected, make_default: false };
+    match state.store.put_entry(put).await? {
+        EntryPut::Stored(version) => {
+            tracing::info!(plugin = id, version, "the record of a plugin is written again");
+            Ok(())
+        }
+        EntryPut::Differs | EntryPut::Full => {
+            let message = format!("{id} was changed in the meantime; add it again");
+            Err(ApiError::new(StatusCode::CONFLICT, "version_mismatch", message))
+        }
+    }
 }
 
 fn differs(id: &str) -> ApiError {

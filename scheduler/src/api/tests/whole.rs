@@ -8,12 +8,14 @@ use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::machine::{Moment, step};
+use tidemill_common::registry::plugins::InstalledPlugin;
 use tidemill_common::store::memory::MemoryStore;
-use tidemill_common::store::{Commit, ListRuns, Runs, Shards};
+use tidemill_common::store::{CatalogKind, Commit, Expected, ListRuns, PutEntry, Runs, Shards};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::{fact, state};
 
 use super::fixtures::{ADMIN, Server, config, frames, resume};
+use crate::stopping::Stage;
 
 /// Applies the facts of a run's shard, one commit each, until the run has ended.
 pub(super) async fn drive(server: &Server, store: &MemoryStore, run: RunId) {
@@ -97,4 +99,43 @@ async fn a_run_is_streamed_completely_and_from_each_id_exactly_the_rest() {
     let nodes: Vec<_> =
         shown["nodes"].as_array().unwrap().iter().map(|n| n["status"].as_str().unwrap()).collect();
     assert_eq!((nodes, &shown["outputs"]["text"]), (vec!["succeeded", "succeeded"], &json!(name)));
+}
+
+#[tokio::test]
+async fn a_question_for_options_that_is_not_answered_stops_its_run() {
+    let plugin = InstalledPlugin {
+        author: "acme".into(),
+        name: "maps".into(),
+        version: "1".into(),
+        ..Default::default()
+    };
+    let (id, fields) = (plugin.id(), plugin.fields());
+    let body = json!({"provider": "maps", "tool": "find", "parameter": "place"});
+    for (is_closing, status, code) in [(false, 504, "not_answered"), (true, 503, "unavailable")] {
+        let store = MemoryStore::new(Arc::new(SystemClock));
+        let (kind, expected) = (CatalogKind::Plugin, Expected::Absent);
+        let put = PutEntry { kind, id: &id, fields: &fields, expected, make_default: false };
+        store.put_entry(put).await.unwrap();
+        let mut config = config();
+        config.scheduler.wait_seconds_max = if is_closing { 60 } else { 0 };
+        let server = Server::over(config, Arc::new(store.clone()), Arc::default());
+        let asked = server.post(ADMIN, "/api/v1/plugins/acme%2Fmaps:1/options", &body);
+        let (answer, run) = tokio::join!(asked, async {
+            let run = submitted(&store).await;
+            if is_closing {
+                server.shutdown.send(Stage::Closing).unwrap();
+            }
+            run
+        });
+        assert_eq!(
+            (answer.status.as_u16(), answer.json()["code"].as_str()),
+            (status, Some(code)),
+            "{}",
+            answer.text
+        );
+        let driven = tokio::time::timeout(Duration::from_secs(60), drive(&server, &store, run)).await;
+        driven.expect("the run is stopped");
+        let shown = server.get(ADMIN, &format!("/api/v1/runs/{run}")).await.json();
+        assert_eq!(shown["status"], "stopped", "{shown}");
+    }
 }

@@ -117,7 +117,7 @@ impl<'a> Rounds<'a> {
         (format, on_thought): (ReasoningFormat, ThoughtSink<'a>),
     ) -> Result<Self, Unready> {
         let model = means.providers.resolve_for(&given.model, ModelKind::Llm, Some(*means.run)).await?;
-        let mut tools = Vec::with_capacity(given.tools.len());
+        let mut found = Vec::with_capacity(given.tools.len());
         for one in &given.tools {
             let name = ToolName {
                 kind: one.kind,
@@ -126,11 +126,16 @@ impl<'a> Rounds<'a> {
                 tool: &one.name,
                 plugin: one.plugin.as_deref(),
             };
-            let tool = means.tools.find_for_model(name, means.run).await;
-            let tool = tool.map_err(Unready::from)?;
-            let spec = prompt::spec(one, tool.declaration.as_ref());
-            tools.push(ReadyTool { given: one.clone(), tool, spec });
+            let tool = means.tools.find_for_model(name).await;
+            found.push(tool.map_err(Unready::from)?);
         }
+        let warnings = means.tools.at_run_time(&mut found, means.run).await;
+        warnings.into_iter().for_each(|warning| means.journal.warn(warning));
+        let ready = given.tools.iter().zip(found).map(|(one, tool)| {
+            let spec = prompt::spec(one, tool.declaration.as_ref());
+            ReadyTool { given: one.clone(), tool, spec }
+        });
+        let mut tools: Vec<ReadyTool<'_>> = ready.collect();
         for (one, tool) in offered.iter().flat_map(Offering::tools) {
             let spec = prompt::spec(one, tool.declaration.as_ref());
             if tools.iter().all(|known: &ReadyTool<'_>| known.spec.name != spec.name) {

@@ -63,7 +63,7 @@ impl<'a> ToolSet<'a> {
         node: &'a Node,
         tool_access: ToolAccess<'a>,
     ) -> Result<Self, Failed> {
-        let mut tools = Vec::with_capacity(given.len());
+        let mut found = Vec::with_capacity(given.len());
         for one in given {
             let name = ToolName {
                 kind: one.kind,
@@ -72,17 +72,22 @@ impl<'a> ToolSet<'a> {
                 tool: &one.name,
                 plugin: one.plugin.as_deref(),
             };
-            let found = tool_access.tools.find_for_model(name, tool_access.run).await;
-            let tool = found.map_err(|error| {
+            let tool = tool_access.tools.find_for_model(name).await;
+            let tool = tool.map_err(|error| {
                 let message = format!("Tool with id '{}' not found: {error}", id_of(one));
                 let ToolError { retryable, retry_after_ms, lacks, .. } = error;
                 let failure = NodeFailure::new(TOOL_ERROR, message);
                 Failed::from(NodeFailure { retryable, retry_after_ms, lacks, ..failure })
             })?;
-            let spec = prompt::spec(one, tool.declaration.as_ref());
-            tools.push(ReadyTool { given: one, tool, spec });
+            found.push(tool);
         }
-        Ok(Self { node, tool_access, tools })
+        let warnings = tool_access.tools.at_run_time(&mut found, tool_access.run).await;
+        warnings.into_iter().for_each(|warning| tool_access.journal.warn(warning));
+        let ready = given.iter().zip(found).map(|(one, tool)| {
+            let spec = prompt::spec(one, tool.declaration.as_ref());
+            ReadyTool { given: one, tool, spec }
+        });
+        Ok(Self { node, tool_access, tools: ready.collect() })
     }
 
     /// The tool descriptions for the model.

@@ -148,8 +148,12 @@ impl PluginHost {
                 ));
             }
             let _ = tokio::time::timeout(LOOK_AGAIN.min(left), changes.changed()).await;
-            let are_gone = |listed: &Listed| !versions.iter().any(|plugin| listed.plugins.contains(plugin));
-            if self.listed(false).await.is_some_and(|listed| are_gone(&listed)) {
+            // Its record may have been written again, for the same files.
+            let is_there = |known: &InstalledPlugin| {
+                versions.iter().any(|plugin| known.sha256 == plugin.sha256 && known.id() == plugin.id())
+            };
+            let is_gone = |listed: &Listed| !listed.plugins.iter().any(is_there);
+            if self.listed(false).await.is_some_and(|listed| is_gone(&listed)) {
                 return Err(ToolError::unavailable(format!(
                     "the plugin {} has been removed",
                     versions[at].id()

@@ -19,15 +19,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Files;
 use tidemill_common::ids::RunId;
+use tidemill_common::limits::RUN_TIME_PARAMETERS_SECONDS;
 use tidemill_common::need::Need;
 use tidemill_common::nodes::agent::servers::NamedServer;
 use tidemill_common::nodes::tool::cast::cast;
 use tidemill_common::nodes::tool::{Declaration, KnownParameters, Message, ProviderKind};
 use tidemill_common::store::Jobs;
 use tidemill_common::value::JsonMap;
+use tidemill_common::warning::{TOOL_PARAMETERS_UNKNOWN, Warning};
 
 use crate::attempt::journal::Journal;
 use crate::outside::http::{Http, HttpSettingError};
@@ -275,26 +278,23 @@ impl Tools {
         }))
     }
 
-    /// Finds a tool for a model, which is told the parameters that the tool has at run time.
+    /// Finds a tool for a model. [`Tools::at_run_time`] then asks for the parameters that it has at run time.
     ///
     /// # Errors
-    /// As [`Tools::find`], the plugin of the tool cannot be asked, or the name is that of a question to a plugin.
-    pub(crate) async fn find_for_model<'a>(
-        &'a self,
-        name: ToolName<'a>,
-        run: &RunId,
-    ) -> Result<Tool<'a>, ToolError> {
+    /// As [`Tools::find`], or the name is that of a question to a plugin.
+    pub(crate) async fn find_for_model<'a>(&'a self, name: ToolName<'a>) -> Result<Tool<'a>, ToolError> {
         if is_question(name.tool) {
             return Err(ToolError::unavailable(format!("{} is no tool that a model can call", name.tool)));
         }
-        let tool = self.find(name).await?;
-        let changes = tool.declaration.as_ref().is_some_and(|declaration| declaration.takes_more);
-        let (Some(plugins), Some(plugin), true) = (&self.plugins, &tool.plugin, changes) else {
-            return Ok(tool);
-        };
-        let exact = ToolName { plugin: Some(plugin), ..tool.name };
-        let declaration = plugins.at_run_time(&exact, run).await?;
-        Ok(Tool { declaration: declaration.or(tool.declaration), ..tool })
+        self.find(name).await
+    }
+
+    /// Asks the plugins of tools, all at once, for the parameters that the tools have at run time, for a model. A tool whose plugin
+    /// does not answer keeps those that it declares, and there is a warning about it.
+    pub(crate) async fn at_run_time(&self, tools: &mut [Tool<'_>], run: &RunId) -> Vec<Warning> {
+        let Some(plugins) = &self.plugins else { return Vec::new() };
+        let asked = join_all(tools.iter_mut().map(|tool| at_run_time(plugins, tool, run))).await;
+        asked.into_iter().flatten().collect()
     }
 
     /// Tests whether an installed plugin can have the tool: those of this program come first.
@@ -360,6 +360,27 @@ impl Tools {
             ToolError::unavailable(nobody_has(name)).lacking(need)
         })
     }
+}
+
+/// Gives a tool the parameters that it has at run time. Returns a warning if they are not known.
+async fn at_run_time(plugins: &PluginHost, tool: &mut Tool<'_>, run: &RunId) -> Option<Warning> {
+    let changes = tool.declaration.as_ref().is_some_and(|declaration| declaration.takes_more);
+    let plugin = tool.plugin.clone().filter(|_| changes)?;
+    let exact = ToolName { plugin: Some(&plugin), ..tool.name };
+    let most = Duration::from_secs(RUN_TIME_PARAMETERS_SECONDS);
+    let reason = match tokio::time::timeout(most, plugins.at_run_time(&exact, run)).await {
+        Ok(Ok(declaration)) => {
+            tool.declaration = declaration.or(tool.declaration.take());
+            return None;
+        }
+        Ok(Err(error)) => error.message,
+        Err(_) => format!("the plugin has not answered within {} s", most.as_secs()),
+    };
+    let name = tool.name.tool;
+    let message = format!(
+        "the model gets only the parameters that the tool {name} declares, and not those that it has at run time: {reason}"
+    );
+    Some(Warning::new(TOOL_PARAMETERS_UNKNOWN, message).about("tool", name))
 }
 
 /// Lists the sources that settings name, as [`Tools::sources`] lists those of a worker.

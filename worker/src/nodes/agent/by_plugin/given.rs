@@ -113,11 +113,10 @@ async fn tools(
 ) -> Result<Vec<Json>, Ungiven> {
     let given = parameters::tools(Some(value), variables)?;
     for one in &given {
-        check(one, means.auto_approved)
-            .map_err(|message| Ungiven::Unready(Unready::lasting(message)))?;
+        check(one, means.auto_approved).map_err(|message| Ungiven::Unready(Unready::lasting(message)))?;
     }
-    let mut tools = Vec::with_capacity(given.len());
-    for one in given {
+    let mut found = Vec::with_capacity(given.len());
+    for one in &given {
         let name = ToolName {
             kind: one.kind,
             provider_id: &one.provider,
@@ -125,11 +124,16 @@ async fn tools(
             tool: &one.name,
             plugin: one.plugin.as_deref(),
         };
-        let found = means.tools.find_for_model(name, means.run).await;
-        let found = found.map_err(|error| Ungiven::Unready(error.into()))?;
+        let tool = means.tools.find_for_model(name).await;
+        found.push(tool.map_err(|error| Ungiven::Unready(error.into()))?);
+    }
+    let warnings = means.tools.at_run_time(&mut found, means.run).await;
+    warnings.into_iter().for_each(|warning| means.journal.warn(warning));
+    let mut tools = Vec::with_capacity(given.len());
+    for (one, found) in given.iter().zip(found) {
         // The one that was found, if the file names none.
         let ToolName { kind, provider_id, .. } = found.name;
-        tools.push(tool(&one, (kind, provider_id), found.declaration.as_ref()));
+        tools.push(tool(one, (kind, provider_id), found.declaration.as_ref()));
         let (provider, plugin) = (provider_id.to_owned(), found.plugin.clone());
         known.push(GivenTool { kind, provider, tool: one.name.clone(), plugin });
     }

@@ -3,11 +3,14 @@
 //!
 //! Each of them has a lock file beside it. A process that makes or removes it holds the lock alone; those that use it hold it
 //! together. The system releases locks when a process ends, also by SIGKILL. The time of the lock file is that of the last use.
+//!
+//! Processes of an earlier version hold a lock only while they make a folder, and leave its lock file empty. This version writes a
+//! [`MARK`] into it.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io;
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -19,18 +22,23 @@ pub(crate) const PARTS: [&str; 2] = ["packages", "environments"];
 /// The start of names of folders that are not complete, or are being removed.
 pub(crate) const MAKING: &str = ".making-";
 const LOCK: &str = ".lock-";
+/// The content of lock files whose time is that of the last use.
+const MARK: &[u8] = b"1";
 
 /// A folder of the cache that this process uses. No process removes it as long as this lives.
 #[derive(Debug)]
 pub(crate) struct InUse {
-    lock: File,
+    /// `None` in a folder that no process can write to.
+    lock: Option<File>,
 }
 
 impl InUse {
     /// Notes that it is used now.
     pub(crate) fn touch(&self) {
         // Without the time it is removed earlier, and made again when it is needed.
-        let _ = self.lock.set_modified(SystemTime::now());
+        if let Some(lock) = &self.lock {
+            let _ = lock.set_modified(SystemTime::now());
+        }
     }
 }
 
@@ -50,35 +58,61 @@ pub(crate) enum Hold {
     Busy,
 }
 
-/// Takes a folder for use, or for its making.
+/// Takes a folder for use, or for its making. Tries it once.
 ///
 /// # Errors
 /// The lock file cannot be opened or locked.
 pub(crate) fn hold(path: &Path) -> io::Result<Hold> {
-    loop {
-        let lock = open(path)?;
-        if !is_locked(lock.try_lock_shared())? {
-            return Ok(Hold::Busy);
-        }
-        if is_current(&lock, path) && path.is_dir() {
-            let used = InUse { lock };
-            used.touch();
-            return Ok(Hold::Use(used));
-        }
-        lock.unlock()?;
-        if !is_locked(lock.try_lock())? {
-            return Ok(Hold::Busy);
-        }
-        // It may have been made or removed in between.
-        if is_current(&lock, path) && !path.is_dir() {
-            return Ok(Hold::Make(lock));
-        }
+    hold_with(open(path), path)
+}
+
+fn hold_with(opened: io::Result<File>, path: &Path) -> io::Result<Hold> {
+    let lock = match opened {
+        Ok(lock) => lock,
+        Err(error) => return hold_read_only(error, path),
+    };
+    if !is_locked(lock.try_lock_shared())? || !is_current(&lock, path) {
+        return Ok(Hold::Busy);
     }
+    if path.is_dir() {
+        mark(&lock);
+        return Ok(Hold::Use(using(lock)));
+    }
+    lock.unlock()?;
+    // It may have been made or removed in between.
+    if !is_locked(lock.try_lock())? || !is_current(&lock, path) || path.is_dir() {
+        return Ok(Hold::Busy);
+    }
+    mark(&lock);
+    Ok(Hold::Make(lock))
+}
+
+/// Takes a folder for use in a cache that this process cannot write to, because of this error. Another user may remove it, unless
+/// the file system is read-only: so its lock is needed there.
+fn hold_read_only(error: io::Error, path: &Path) -> io::Result<Hold> {
+    let is_read_only = error.kind() == ErrorKind::ReadOnlyFilesystem;
+    if !(is_read_only || error.kind() == ErrorKind::PermissionDenied) || !path.is_dir() {
+        return Err(error);
+    }
+    let lock = match File::open(lock_of(path)) {
+        Ok(lock) => lock,
+        Err(_) if is_read_only => return Ok(Hold::Use(InUse { lock: None })),
+        Err(_) => return Err(error),
+    };
+    let is_held = is_locked(lock.try_lock_shared())? && is_current(&lock, path) && path.is_dir();
+    Ok(if is_held { Hold::Use(using(lock)) } else { Hold::Busy })
+}
+
+fn using(lock: File) -> InUse {
+    let used = InUse { lock: Some(lock) };
+    used.touch();
+    used
 }
 
 /// A new name for a folder that is not complete. What others left of it is removed: the caller holds the lock alone.
 pub(crate) fn making(path: &Path) -> PathBuf {
-    remove_left_over(path);
+    // What stays is removed later: this name is another one.
+    let _ = remove_left_over(path);
     let random = RandomState::new().build_hasher().finish();
     path.with_file_name(format!("{MAKING}{}-{random:016x}", name_of(path)))
 }
@@ -94,10 +128,12 @@ pub struct Cleaned {
     pub in_use: usize,
     /// Folders that were used since.
     pub kept: usize,
+    /// Those that cannot be cleaned, with the reasons.
+    pub failed: Vec<(PathBuf, String)>,
 }
 
 /// Removes the packages and environments that no living process uses or makes, and that none has used for this time, with what
-/// killed processes left.
+/// killed processes left. One that cannot be removed does not stop the others.
 ///
 /// # Errors
 /// The cache folder cannot be read.
@@ -115,7 +151,10 @@ pub fn clean(cache: &Path, unused: Duration) -> io::Result<Cleaned> {
             .filter_map(|entry| own_name(&entry.file_name().to_string_lossy()).map(str::to_owned))
             .collect();
         for name in names {
-            clean_one(&folder.join(name), unused, &mut cleaned)?;
+            let path = folder.join(name);
+            if let Err(error) = clean_one(&path, unused, &mut cleaned) {
+                cleaned.failed.push((path, error.to_string()));
+            }
         }
     }
     Ok(cleaned)
@@ -127,30 +166,53 @@ fn clean_one(path: &Path, unused: Duration, cleaned: &mut Cleaned) -> io::Result
         cleaned.in_use += 1;
         return Ok(());
     }
+    let about = lock.metadata()?;
     let is_there = path.is_dir();
-    if is_there && lock.metadata()?.modified()?.elapsed().unwrap_or_default() < unused {
-        remove_left_over(path);
+    if about.len() == 0 {
+        // A process of an earlier version may use it without a lock: the time of the last use is not known.
+        mark(&lock);
+        lock.set_modified(SystemTime::now())?;
+        cleaned.kept += usize::from(is_there);
+        return remove_left_over(path);
+    }
+    let age = match about.modified()?.elapsed() {
+        Ok(age) => age,
+        // The clock was wrong, now or then.
+        Err(_) => {
+            lock.set_modified(SystemTime::now())?;
+            Duration::ZERO
+        }
+    };
+    if is_there && age < unused {
         cleaned.kept += 1;
-        return Ok(());
+        return remove_left_over(path);
     }
     if is_there {
-        cleaned.bytes = cleaned.bytes.saturating_add(size(path));
+        let bytes = size(path);
         // So that a half of it never has its name.
         std::fs::rename(path, making(path))?;
+        cleaned.bytes = cleaned.bytes.saturating_add(bytes);
         cleaned.removed.push(path.to_owned());
     }
-    remove_left_over(path);
+    remove_left_over(path)?;
     // A process that has opened it in the meantime sees that it is not the current one.
     std::fs::remove_file(lock_of(path))
 }
 
 /// Removes the folders that are not complete. The caller holds the lock alone.
-fn remove_left_over(path: &Path) {
+fn remove_left_over(path: &Path) -> io::Result<()> {
     let start = format!("{MAKING}{}", name_of(path));
     let beside = path.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten();
+    let mut result = Ok(());
     for entry in beside.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&start)) {
-        remove(&entry.path());
+        let path = entry.path();
+        remove(&path);
+        if path.symlink_metadata().is_ok() {
+            let stays = format!("{} cannot be removed", path.display());
+            result = Err(io::Error::other(stays));
+        }
     }
+    result
 }
 
 /// The bytes of all files below a folder. Links are not followed.
@@ -184,7 +246,16 @@ fn lock_of(path: &Path) -> PathBuf {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    File::options().create(true).append(true).open(lock_of(path))
+    // NFS wants a file that is open for reading for a shared lock.
+    File::options().create(true).read(true).append(true).open(lock_of(path))
+}
+
+/// Marks a lock file of which this process holds the lock.
+fn mark(mut lock: &File) {
+    if lock.metadata().is_ok_and(|about| about.len() == 0) {
+        // Without the mark the folder is kept longer.
+        let _ = lock.write_all(MARK);
+    }
 }
 
 /// False if another process holds the lock.
@@ -204,98 +275,4 @@ fn is_current(lock: &File, path: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NAME: &str = "0123456789abcdef0123456789abcdef";
-
-    fn folder() -> (tempfile::TempDir, PathBuf) {
-        let cache = tempfile::tempdir().unwrap();
-        let path = cache.path().join("environments").join(NAME);
-        std::fs::create_dir(cache.path().join("environments")).unwrap();
-        (cache, path)
-    }
-
-    fn made(path: &Path) -> InUse {
-        let Hold::Make(lock) = hold(path).unwrap() else { panic!("it is not there") };
-        assert!(matches!(hold(path).unwrap(), Hold::Busy), "another one makes it");
-        let making = making(path);
-        std::fs::create_dir(&making).unwrap();
-        std::fs::write(making.join("file"), "12345").unwrap();
-        std::fs::rename(making, path).unwrap();
-        drop(lock);
-        let Hold::Use(used) = hold(path).unwrap() else { panic!("it is there") };
-        used
-    }
-
-    #[test]
-    fn what_is_used_or_made_is_never_removed() {
-        let (cache, path) = folder();
-        let Hold::Make(lock) = hold(&path).unwrap() else { panic!("it is not there") };
-        std::fs::create_dir(making(&path)).unwrap();
-        let cleaned = clean(cache.path(), Duration::ZERO).unwrap();
-        assert_eq!(cleaned, Cleaned { in_use: 1, ..Cleaned::default() });
-        drop(lock);
-        let used = made(&path);
-        let Hold::Use(again) = hold(&path).unwrap() else { panic!("others use it together") };
-        drop(used);
-        assert_eq!(clean(cache.path(), Duration::ZERO).unwrap().in_use, 1);
-        drop(again);
-        assert_eq!(clean(cache.path(), Duration::from_secs(60)).unwrap().kept, 1);
-        let cleaned = clean(cache.path(), Duration::ZERO).unwrap();
-        assert_eq!((cleaned.removed, cleaned.bytes), (vec![path.clone()], 5));
-        let left = std::fs::read_dir(path.parent().unwrap()).unwrap().count();
-        assert_eq!(left, 0, "neither lock files nor parts stay");
-    }
-
-    #[test]
-    fn what_a_killed_process_left_is_removed_and_foreign_files_stay() {
-        let (cache, path) = folder();
-        drop(made(&path));
-        let beside = path.parent().unwrap();
-        let left = beside.join(format!("{MAKING}{NAME}-00"));
-        let foreign = beside.join("notes");
-        for folder in [&left, &foreign] {
-            std::fs::create_dir(folder).unwrap();
-        }
-        assert_eq!(clean(cache.path(), Duration::from_secs(60)).unwrap().kept, 1);
-        assert!(!left.exists() && foreign.exists() && path.exists());
-        clean(cache.path(), Duration::ZERO).unwrap();
-        assert!(foreign.exists() && !path.exists());
-    }
-
-    #[test]
-    fn a_lock_file_that_was_removed_while_it_was_opened_counts_for_nothing() {
-        let (cache, path) = folder();
-        drop(made(&path));
-        let opened = open(&path).unwrap();
-        clean(cache.path(), Duration::ZERO).unwrap();
-        assert!(opened.try_lock().is_ok() && !is_current(&opened, &path));
-        assert!(matches!(hold(&path).unwrap(), Hold::Make(_)));
-    }
-
-    #[test]
-    fn many_processes_that_make_use_and_clean_at_once_never_see_a_half() {
-        let (cache, path) = folder();
-        let (cache, path) = (cache.path(), path.as_path());
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(move || {
-                    for _ in 0..40 {
-                        match hold(path).unwrap() {
-                            Hold::Use(_used) => assert!(path.join("file").is_file()),
-                            Hold::Make(_lock) => {
-                                let making = making(path);
-                                std::fs::create_dir(&making).unwrap();
-                                std::fs::write(making.join("file"), "1").unwrap();
-                                std::fs::rename(making, path).unwrap();
-                            }
-                            Hold::Busy => std::thread::yield_now(),
-                        }
-                    }
-                });
-            }
-            scope.spawn(move || (0..40).for_each(|_| drop(clean(cache, Duration::ZERO))));
-        });
-    }
-}
+mod tests;
