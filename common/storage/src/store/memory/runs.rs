@@ -1,6 +1,7 @@
 //! [`Runs`] in memory.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
