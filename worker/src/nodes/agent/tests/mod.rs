@@ -152,7 +152,8 @@ impl Setup {
             flush: &|| {},
             auto_approved: None,
         };
-        let result = run(data, node, &Values(self.variables), means, &mut on_thought).await;
+        let running = run(data, node, &Values(self.variables), means, &mut on_thought);
+        let result = Box::pin(running).await;
         Ran { result, pieces: told.into_inner().unwrap(), thoughts }
     }
 }
