@@ -319,6 +319,7 @@ fn is_passing(error: &ProcessError) -> bool {
         | ProcessError::NotTaken { .. } => true,
         ProcessError::TooMuch { .. }
         | ProcessError::TooManyQuestions { .. }
+        | ProcessError::TooManyQuestionsInAll { .. }
         | ProcessError::Failed { .. } => false,
     }
 }
