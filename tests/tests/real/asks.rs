@@ -120,7 +120,10 @@ fn agent(tools: &Json, query: &str) -> Json {
         },
     });
     let graph = &mut document["workflow"]["graph"];
-    graph["nodes"].as_array_mut().unwrap().insert(1, json!({"id": "agent", "data": agent}));
+    graph["nodes"]
+        .as_array_mut()
+        .expect("a graph has nodes")
+        .insert(1, json!({"id": "agent", "data": agent}));
     let edge = |from: &str, to: &str| json!({"id": format!("{from}-{to}"), "source": from, "target": to, "sourceHandle": "source", "targetHandle": "target"});
     graph["edges"] = json!([edge("start", "agent"), edge("agent", "end")]);
     let outputs =

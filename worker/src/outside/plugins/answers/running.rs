@@ -68,7 +68,10 @@ mod tests {
             "kind": "openai_compatible", "base_url": "http://127.0.0.1:9/v1", "api_key": "k", "models": {"m": {}},
         }});
         let providers = Providers::new(&serde_json::from_value(config).unwrap(), &|_| None).unwrap();
-        let model = providers.model_for("acme", "m", None).await.unwrap();
+        let model = providers
+            .model_for(("acme", "m"), crate::outside::providers::profile::ModelKind::Llm, None)
+            .await
+            .unwrap();
         let (jobs, http) = (FakeJobs::new(), Http::new(&HttpConfig::default()).unwrap());
         let folder = tempfile::tempdir().unwrap();
         let files = Folder::at(folder.path().to_str().unwrap()).unwrap();
