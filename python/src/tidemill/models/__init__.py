@@ -1,8 +1,8 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: a1d5c48bad724c2b982fd02f27e06827802cf3fef0180f36c62bbd23dc47f38d
-Rest: d5ea7b1f8757d4104e2b877b62a0fe746d7a9c3e86543416dff013a13f1dbb01
+Document: b10c1d9bc7242120f7bc4023c188ccf58a426da453c53a4d4e80cd0bf0035de8
+Rest: 66310ec4d9c962bed911f1a0b05f8e013433168f5d4bc53ddba07d4b68ad12d6
 """
 
 from __future__ import annotations
@@ -529,6 +529,24 @@ class PluginOnWorker(TypedDict):
     """`disabled`: the worker runs no plugins. null: the worker has not seen it yet."""
     note: str
     """What is done now, or the reason of a failure."""
+
+
+class PluginOptions(TypedDict):
+    """Options of a parameter."""
+
+    options: list[dict[str, Any]]
+    """Each has `value` and `label`, and may have `icon`."""
+
+
+class PluginOptionsRequest(TypedDict, closed=True):
+    """A question for the options of a parameter."""
+
+    provider: str
+    tool: str
+    parameter: str
+    """Of the type `dynamic-select`."""
+    app: NotRequired[str]
+    """The app whose credentials are used."""
 
 
 class PublishRequest(TypedDict):
@@ -1176,10 +1194,14 @@ class Plugin(TypedDict):
     """What it asks to be allowed, in words."""
     providers: list[dict[str, Any]]
     """Its providers of tools: `name`, `tools`, and `credentials`, the fields of their form."""
+    datasources: NotRequired[list[dict[str, Any]]]
+    """Its providers of datasources, in the same form."""
+    models: NotRequired[list[dict[str, Any]]]
+    """Its providers of models: `name`, `kinds`, `described` (names of models by kind), `customizable`, and `credentials` and `model_credentials`, the fields of their forms."""
     strategies: NotRequired[list[dict[str, Any]]]
     """Its providers of agent strategies: `name` and `strategies`."""
     others: list[str]
-    """What it offers besides, which does not run here."""
+    """What else it offers, which does not run here."""
     created_at: float
     """Unix seconds."""
     updated_at: float
