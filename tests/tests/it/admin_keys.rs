@@ -13,12 +13,13 @@ use tidemill_tests::wait::{LONG, until};
 use super::every_route::native;
 
 /// What an operator may do besides reading.
-const OF_OPERATORS: [(&str, &str); 8] = [
+const OF_OPERATORS: [(&str, &str); 9] = [
     ("DELETE", "/dead/id"),
     ("POST", "/apps/id/webhook/test"),
     ("POST", "/dead/id/retry"),
     ("POST", "/dead/retry"),
     ("POST", "/files"),
+    ("POST", "/plugins/id/options"),
     ("POST", "/runs"),
     ("POST", "/runs/id/commands"),
     ("POST", "/runs/id/pauses/pause_id/answer"),

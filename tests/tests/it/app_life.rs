@@ -209,6 +209,7 @@ async fn uses(app: &Client, admin: &Client, id: &str, user: &str, word: &str) {
 async fn an_app_that_is_off_makes_no_runs_for_questions_and_speech() {
     let cluster = Cluster::start(&[], None).await;
     let scheduler = cluster.scheduler().await;
+    let _worker = cluster.worker().await;
     let admin = scheduler.client();
     let (id, app) = publish_chat(&admin).await;
     let body = json!({"query": "hello", "inputs": {}, "user": "u", "response_mode": "blocking"});

@@ -200,12 +200,13 @@ async fn agents_of_plugins_with_mcp_servers_call_the_tools_of_these_servers() {
     }
     let foreign = agent("someone/agent/agent", "function_calling", ("other", json!(1)));
     let text = file("Foreign", &["question"], &[("a", foreign)], &[("text", ["a", "text"])]);
-    let refused = client.post("/api/v1/apps", &json!({"workflow": text})).await;
-    assert_eq!(refused.status, 422, "{}", refused.text);
+    let id = client.submit(&json!({"workflow": text, "inputs": {"question": "How much is it?"}})).await;
+    let run = client.ended(&id).await;
+    let error = run["error"].as_str().unwrap_or_default();
     assert!(
-        refused.text.contains("someone/agent/agent") && refused.text.contains("mcp_server"),
-        "{}",
-        refused.text
+        error.contains("the plugin someone/agent, which is not installed")
+            && error.contains("tidemill plugins add"),
+        "{run:#}"
     );
 }
 

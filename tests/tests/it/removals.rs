@@ -153,7 +153,7 @@ async fn what_has_ended_is_removed_while_redis_is_full_and_the_rest_afterwards()
     let paths = [format!("/api/v1/apps/{id}/users/ada"), format!("/api/v1/apps/{other}?runs=remove")];
     for path in &paths {
         let begun = delete(&admin, path).await;
-        assert_eq!(begun.status, 202, "{}", begun.text);
+        assert_eq!(begun.status, 202, "{path}: {}", begun.text);
     }
     until("what has ended to be removed", LONG * 2, async || {
         let left = redis.cli(&["--scan", "--pattern", &format!("*{ended}*")]);

@@ -28,7 +28,11 @@ async fn a_newer_version_that_is_not_ready_leaves_the_models_to_the_one_that_is(
     install(&lab).await;
     config(&lab).await;
     let brain = workspace().join("plugins/tests/plugins/brain");
-    let newer = another(&brain, "0.2.0", &[("requirements.txt", "tidemill-has-no-such-package>=1.0,<2.0\n")]);
+    let newer = another(
+        &brain,
+        "0.2.0",
+        &[("requirements.txt", "dify_plugin>=0.4,<0.8\ntidemill-has-no-such-package>=1.0,<2.0\n")],
+    );
     let folder = newer.path().display().to_string();
     lab.well(&["plugins", "add", &folder, "--yes"], "").await;
     until("both workers to know the newer version", Duration::from_secs(60), async || {

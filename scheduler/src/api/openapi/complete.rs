@@ -10,7 +10,7 @@ use crate::api::key_scopes::{self, Needs};
 use crate::api::roles;
 
 /// Statuses of errors: the name of the answer, and when it comes.
-const ERRORS: [(u16, &str, &str); 15] = [
+const ERRORS: [(u16, &str, &str); 16] = [
     (400, "BadRequest", "A value is wrong, or the request cannot be read."),
     (401, "Unauthorized", "There is no key, a wrong one, or one that has ended."),
     (402, "OverBudget", "The key or the app may spend nothing more."),
@@ -34,6 +34,7 @@ const ERRORS: [(u16, &str, &str); 15] = [
         "Unavailable",
         "Redis or a worker does not answer, or the process stops. `Retry-After` says when to try again.",
     ),
+    (504, "NotAnswered", "What does the work, such as a worker, has not answered in time."),
 ];
 
 /// A part of the interface.

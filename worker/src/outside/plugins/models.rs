@@ -68,7 +68,8 @@ impl From<ModelError> for CallFailure {
 
 impl PluginHost {
     /// The installed plugin with the provider of this model, ready on this worker: the newest version that is. While none is,
-    /// waits as for tools. `None` if none is installed, or if ours serves the model and this plugin cannot.
+    /// waits as for tools. `None` if none is installed, or if this plugin cannot serve the model and ours does, or a look at the
+    /// newest list may help.
     ///
     /// # Errors
     /// It is not ready here, or the app of the run cannot be looked up.
@@ -98,7 +99,8 @@ impl PluginHost {
         let run = run.map(|run| run.to_string()).unwrap_or_default();
         let RunOwner { app, user, .. } = owner;
         let served = ServedModels { host: self.clone(), installed, at, app, user, run };
-        if has_own && !served.fits(wanted_model).await {
+        // Credentials may have been stored a moment ago.
+        if (has_own || !newest) && !served.fits(wanted_model).await {
             return Ok(None);
         }
         Ok(Some(served))

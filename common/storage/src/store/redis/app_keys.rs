@@ -63,23 +63,24 @@ impl RedisStore {
     }
 
     pub(super) async fn all_keys(&self) -> Result<Vec<AppKey>, StoreError> {
+        // No transaction: a full Redis refuses each command in one. So the revoked keys come last, and win.
         let mut pipe = redis::pipe();
-        pipe.atomic();
         let keys = &self.keys;
-        for key in [keys.api_keys(), keys.keys_made(), keys.keys_revoked(), keys.keys_used()] {
+        for key in [keys.api_keys(), keys.keys_made(), keys.keys_used(), keys.keys_revoked()] {
             pipe.cmd("HGETALL").arg(key);
         }
         type Texts = BTreeMap<String, String>;
-        let (keys, made, revoked, used): (Texts, Texts, Texts, BTreeMap<String, i64>) =
+        let (keys, made, used, revoked): (Texts, Texts, BTreeMap<String, i64>, Texts) =
             self.connector.ask_all("listing API keys", &pipe).await?;
         let noted = |id: &String| made.get(id).map_or_else(KeyNote::unnoted, |text| KeyNote::read(text));
-        let living = keys.into_iter().map(|(id, app)| noted(&id).of_key(id, app));
+        let living = keys.into_iter().filter(|(id, _)| !revoked.contains_key(id));
+        let mut all: Vec<AppKey> = living.map(|(id, app)| noted(&id).of_key(id, app)).collect();
         let gone = revoked.into_iter().map(|(id, text)| {
             let mut note = KeyNote::read(&text);
             let app = note.app.take().unwrap_or_default();
             note.of_key(id, app)
         });
-        let mut all: Vec<AppKey> = living.chain(gone).collect();
+        all.extend(gone);
         for key in &mut all {
             key.used_at = used.get(&key.id).copied().map(Timestamp::from_millis);
         }
