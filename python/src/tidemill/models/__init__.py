@@ -1,7 +1,7 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: b10c1d9bc7242120f7bc4023c188ccf58a426da453c53a4d4e80cd0bf0035de8
+Document: fd7f56f9f52bec6cb18c943e57daff4c891e7bd9ce559cf9055e5481378db8f3
 Rest: 66310ec4d9c962bed911f1a0b05f8e013433168f5d4bc53ddba07d4b68ad12d6
 """
 
