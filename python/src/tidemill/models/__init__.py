@@ -1,7 +1,7 @@
 """The answers and requests of `/api/v1`, as its description in docs/openapi/native.json has them.
 
 Made by python/scripts/generate_models.py: change the document, and run that.
-Document: fd7f56f9f52bec6cb18c943e57daff4c891e7bd9ce559cf9055e5481378db8f3
+Document: 287b5de817f3ab42eee373d9dcef87aeef951e5e7d408e4c81dafde282e3f22c
 Rest: 66310ec4d9c962bed911f1a0b05f8e013433168f5d4bc53ddba07d4b68ad12d6
 """
 
