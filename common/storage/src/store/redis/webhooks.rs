@@ -108,15 +108,13 @@ impl Webhooks for RedisStore {
 
     async fn drop_notices(&self, app: &str) -> Result<(), StoreError> {
         for shard in (0..Runs::meta(self).await?.shards).map(ShardId) {
+            // No transaction: a full Redis refuses each command in one. What a commit adds before the mark is removed goes with the
+            // second removal.
             let mut pipe = redis::pipe();
-            // A commit must not come between the two.
-            pipe.atomic();
+            let lists = ["due", "tries", "failed"].map(|kind| self.keys.notices(shard, app, kind));
+            pipe.cmd("UNLINK").arg(&lists).ignore();
             pipe.cmd("SREM").arg(self.keys.noticed(shard)).arg(app).ignore();
-            pipe.cmd("UNLINK");
-            for kind in ["due", "tries", "failed"] {
-                pipe.arg(self.keys.notices(shard, app, kind));
-            }
-            pipe.ignore();
+            pipe.cmd("UNLINK").arg(&lists).ignore();
             let _: () = self.connector.ask_all("removing the notices of an app", &pipe).await?;
         }
         Ok(())
