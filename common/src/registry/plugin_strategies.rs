@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plugins::{InstalledPlugin, PluginName, compare};
+use super::plugins::{InstalledPlugin, PluginName, choose_by};
 
 /// A provider of agent strategies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -30,24 +30,8 @@ pub fn choose_strategy<'p>(
     named: &PluginName<'_>,
     strategy: &str,
 ) -> Result<Option<&'p InstalledPlugin>, String> {
-    let versions: Vec<&InstalledPlugin> =
-        installed.iter().filter(|plugin| named.is(&plugin.author, &plugin.name)).collect();
-    if versions.is_empty() {
-        return Ok(None);
-    }
-    let able = || versions.iter().copied().filter(|plugin| plugin.has_strategy(named.provider, strategy));
-    let exact = able().find(|plugin| Some(plugin.version.as_str()) == named.version);
-    let newest = || able().max_by(|one, other| compare(&one.version, &other.version));
-    if let Some(found) = exact.or_else(newest) {
-        return Ok(Some(found));
-    }
-    let known: Vec<&str> = versions.iter().map(|plugin| plugin.version.as_str()).collect();
-    let (author, name) = (named.author, named.name);
-    Err(format!(
-        "the plugin {author}/{name} is installed ({}), and has no agent strategy {strategy}; install a version that has it \
-         (`tidemill plugins add`)",
-        known.join(", ")
-    ))
+    let has = |plugin: &InstalledPlugin| plugin.has_strategy(named.provider, strategy);
+    choose_by(installed, named, has, || format!("agent strategy {strategy}"))
 }
 
 #[cfg(test)]

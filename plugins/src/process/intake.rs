@@ -25,7 +25,7 @@ const UPLOAD_WAITS_MAX: Duration = Duration::from_secs(120);
 const FORM_BYTES_MAX: u64 = 64 * 1024;
 /// The bytes of one permit.
 const UNIT: u64 = 1024;
-/// Bytes that are read at once of an upload that nobody takes.
+/// The size of the buffer, in bytes, for an upload that the host discards.
 const DRAINED_AT_ONCE: usize = 16 * 1024;
 
 /// A file from a plugin.

@@ -215,25 +215,45 @@ pub fn choose<'p>(
     named: &PluginName<'_>,
     tool: &str,
 ) -> Result<Option<&'p InstalledPlugin>, String> {
+    choose_by(
+        installed,
+        named,
+        |plugin| plugin.has(named.provider, tool),
+        || {
+            let provider =
+                named.provider.map(|provider| format!(" of a provider {provider}")).unwrap_or_default();
+            match tool {
+                PAGE | DOWNLOAD => format!("datasource{provider}"),
+                VALIDATE | OPTIONS => format!("provider {}", named.provider.unwrap_or_default()),
+                _ => format!("tool {tool}{provider}"),
+            }
+        },
+    )
+}
+
+/// The installed version that has something: the one that the file names, else the newest. `None` if the plugin is not installed.
+///
+/// # Errors
+/// No installed version has it; in words, with what `lacking` says it is.
+pub(super) fn choose_by<'p>(
+    installed: &'p [InstalledPlugin],
+    named: &PluginName<'_>,
+    has: impl Fn(&InstalledPlugin) -> bool,
+    lacking: impl FnOnce() -> String,
+) -> Result<Option<&'p InstalledPlugin>, String> {
     let versions: Vec<&InstalledPlugin> =
         installed.iter().filter(|plugin| named.is(&plugin.author, &plugin.name)).collect();
     if versions.is_empty() {
         return Ok(None);
     }
-    let able = || versions.iter().copied().filter(|plugin| plugin.has(named.provider, tool));
+    let able = || versions.iter().copied().filter(|plugin| has(plugin));
     let exact = able().find(|plugin| Some(plugin.version.as_str()) == named.version);
     let newest = || able().max_by(|one, other| compare(&one.version, &other.version));
     if let Some(found) = exact.or_else(newest) {
         return Ok(Some(found));
     }
     let known: Vec<&str> = versions.iter().map(|plugin| plugin.version.as_str()).collect();
-    let (author, name) = (named.author, named.name);
-    let provider = named.provider.map(|provider| format!(" of a provider {provider}")).unwrap_or_default();
-    let lacking = match tool {
-        PAGE | DOWNLOAD => format!("datasource{provider}"),
-        VALIDATE | OPTIONS => format!("provider {}", named.provider.unwrap_or_default()),
-        _ => format!("tool {tool}{provider}"),
-    };
+    let (author, name, lacking) = (named.author, named.name, lacking());
     Err(format!(
         "the plugin {author}/{name} is installed ({}), and has no {lacking}; install a version that has it (`tidemill plugins add`; \
          add the same package again if an earlier version of Tidemill has installed it)",
