@@ -339,7 +339,9 @@ fn checked(bytes: &[u8], keys: &[PublicKey]) -> Result<Package, ApiError> {
     let of_tools = package.providers.tools.iter().map(|provider| &provider.name);
     let of_models = package.providers.models.iter().map(|provider| &provider.name);
     let of_sources = package.providers.datasources.iter().map(|provider| &provider.name);
-    if let Some(name) = of_tools.chain(of_models).chain(of_sources).find(|name| !fits(name)) {
+    let of_strategies = package.providers.agent_strategies.iter().map(|provider| &provider.name);
+    let mut names = of_tools.chain(of_models).chain(of_sources).chain(of_strategies);
+    if let Some(name) = names.find(|name| !fits(name)) {
         return Err(ApiError::invalid_param(format!(
             "{id} cannot be installed: its provider {name:?} needs a name of 1 to 64 letters, digits, `.`, `_`, `-` or `+`"
         )));
