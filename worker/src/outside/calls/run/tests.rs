@@ -166,9 +166,10 @@ async fn came_to(
             let call = CallRef::Registered(script.clone());
             let library = library.map(Arc::new);
             let found = Resolved { call, call_id: "Script".into(), library, version: Some(2) };
-            step(with(found, data, around).await.unwrap(), data, around, &mut on_delta).await
+            let prepared = with(found, data, around).await.unwrap();
+            Box::pin(step(prepared, data, around, &mut on_delta)).await
         }
-        None => run::run(data, around, &mut on_delta).await,
+        None => Box::pin(run::run(data, around, &mut on_delta)).await,
     };
     until("the end to be told", || {
         let is_end =
