@@ -77,10 +77,9 @@ impl RedisStore {
         Ok(version.unwrap_or(0))
     }
 
-    /// Reads the version first, so that the entries are at least as new.
+    /// Reads the version first, so that the entries are at least as new. No transaction, which a full Redis refuses.
     pub(super) async fn read_catalog(&self) -> Result<Catalog, StoreError> {
         let mut pipe = redis::pipe();
-        pipe.atomic();
         pipe.cmd("HMGET").arg(self.keys.meta()).arg(VERSION).arg(DEFAULT_PROFILE);
         for kind in CatalogKind::ALL {
             pipe.cmd("SMEMBERS").arg(self.keys.entries(kind));

@@ -167,8 +167,9 @@ impl RedisStore {
         self.connector.ask::<()>(DOING, &indexing).await?;
         let documents: Vec<(String, DocumentRecord)> =
             self.records(DOING, self.keys.of_dataset(dataset, "documents")).await?;
+        // No transaction: a full Redis refuses each command in one. The list of documents goes last, so a repeated removal finds
+        // what an earlier one has left.
         let mut pipe = redis::pipe();
-        pipe.atomic();
         let unlink = |pipe: &mut Pipeline, key: String| {
             pipe.cmd("UNLINK").arg(key).ignore();
         };
@@ -177,7 +178,7 @@ impl RedisStore {
                 unlink(&mut pipe, self.keys.of_generation(dataset, kind, &document.generation));
             }
         }
-        for kind in ["documents", "indexing", "version", "hits"] {
+        for kind in ["indexing", "version", "hits", "documents"] {
             unlink(&mut pipe, self.keys.of_dataset(dataset, kind));
         }
         self.connector.ask_all::<()>(DOING, &pipe).await?;
@@ -257,8 +258,9 @@ impl KnowledgeBases for RedisStore {
 
     async fn documents(&self, dataset: &str) -> Result<DocumentList, StoreError> {
         const DOING: &str = "listing documents";
+        // The version first, so that the documents are at least as new. No transaction, which a full Redis refuses.
         let mut pipe = redis::pipe();
-        pipe.atomic().cmd("GET").arg(self.keys.of_dataset(dataset, "version"));
+        pipe.cmd("GET").arg(self.keys.of_dataset(dataset, "version"));
         pipe.cmd("HGETALL").arg(self.keys.of_dataset(dataset, "documents"));
         let (version, fields): (Option<u64>, HashMap<String, String>) =
             self.connector.ask_all(DOING, &pipe).await?;
