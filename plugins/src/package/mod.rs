@@ -5,6 +5,7 @@
 //! before its name and size were checked. All problems are collected; each has its file, line and place.
 
 pub mod files;
+mod ignored;
 mod manifest;
 mod open;
 mod parameter;

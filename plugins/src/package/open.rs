@@ -5,6 +5,7 @@ use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use super::files::{Collector, Files};
+use super::ignored;
 use super::{MANIFEST, PackageError};
 use crate::limits::PackageLimits;
 
@@ -93,6 +94,7 @@ fn folder(root: &Path, limits: &PackageLimits) -> Result<Opened, PackageError> {
     if !root.join(MANIFEST).is_file() {
         return Err(PackageError::NoManifest);
     }
+    let ignored = ignored::patterns(root)?;
     let mut collector = Collector::new(limits);
     // Folders that are still to be read, with the beginning of their names: no recursion, so no stack is needed.
     let mut open: Vec<(PathBuf, String)> = vec![(root.into(), String::new())];
@@ -119,6 +121,9 @@ fn folder(root: &Path, limits: &PackageLimits) -> Result<Opened, PackageError> {
                 continue;
             }
             let name = format!("{before}{own}");
+            if name != MANIFEST && ignored.matched(&name, kind.is_dir()).is_ignore() {
+                continue;
+            }
             if kind.is_dir() {
                 super::files::check_name(&name, limits)?;
                 open.push((entry.path(), format!("{name}/")));
@@ -193,6 +198,29 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("tools/b.py")).unwrap();
         let error = open(folder.path(), &PackageLimits::default()).err().unwrap().to_string();
         assert!(error.contains("tools/b.py"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_is_read_without_what_its_difyignore_names_or_else_its_gitignore() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let names = || {
+            let opened = open(folder.path(), &PackageLimits::default()).unwrap();
+            opened.files.names().map(str::to_owned).collect::<Vec<_>>().join(" ")
+        };
+        for name in ["manifest.yaml", "main.py", "uv.lock", "test/a.py", "tools/test/b.py", "tools/c.log"] {
+            file(name, "x");
+        }
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("test/link")).unwrap();
+        file(".gitignore", "test/\n[\n");
+        assert_eq!(names(), ".gitignore main.py manifest.yaml tools/c.log uv.lock");
+        file(".difyignore", "# not needed\n/test/\n*.log\n!tools/c.log\nuv.lock\n.*ignore\n*.yaml\n");
+        assert_eq!(names(), "main.py manifest.yaml tools/c.log tools/test/b.py");
     }
 
     proptest::proptest! {

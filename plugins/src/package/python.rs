@@ -90,6 +90,15 @@ impl PythonNeeds {
         version.compare(&oldest).is_ge() && conditions.allow(version)
     }
 
+    /// The requirement of the SDK.
+    fn of_sdk(&self) -> Option<&Requirement> {
+        self.requirements.iter().find(|one| one.name == SDK)
+    }
+
+    fn has_sdk(&self) -> bool {
+        self.of_sdk().is_some()
+    }
+
     /// The first requirement that is not simply a name with versions.
     pub fn unusual(&self) -> Option<&Requirement> {
         self.requirements.iter().find(|requirement| requirement.unusual.is_some())
@@ -107,8 +116,8 @@ pub(super) fn read(files: &Files, report: &dyn Fn(Problem)) -> PythonNeeds {
         text
     };
     let mut needs = PythonNeeds::default();
-    // Dify's own host also prefers the newer file if there are both.
-    if let Some(project) = text(PROJECT).and_then(|text| table(PROJECT, text, report)) {
+    let project = text(PROJECT).and_then(|text| table(PROJECT, text, report));
+    if let Some(project) = &project {
         needs.file = Some(PROJECT);
         let project = project.get("project").and_then(toml::Value::as_table);
         let written = |key: &str| project.and_then(|project| project.get(key));
@@ -116,15 +125,23 @@ pub(super) fn read(files: &Files, report: &dyn Fn(Problem)) -> PythonNeeds {
         let listed = written("dependencies").and_then(toml::Value::as_array).into_iter().flatten();
         let listed = listed.filter_map(toml::Value::as_str).map(|text| (text, None));
         needs.requirements = requirements(PROJECT, listed, report);
-        if let Some(lock) = text(LOCK).and_then(|text| table(LOCK, text, report)) {
-            needs.locked = locked(&lock);
-        }
-    } else if let Some(text) = text(REQUIREMENTS) {
-        needs.file = Some(REQUIREMENTS);
-        let lines = text.lines().enumerate().map(|(at, line)| (line, Some(at + 1)));
-        needs.requirements = requirements(REQUIREMENTS, lines, report);
     }
-    needs.sdk = needs.requirements.iter().find(|one| one.name == SDK).map(|one| one.text.clone());
+    // Dify's own host also prefers the newer file if there are both. But that of a library that is a plugin, too, may leave out
+    // the SDK.
+    let of_lines = if needs.has_sdk() { None } else { text(REQUIREMENTS) };
+    let of_lines = of_lines.map(|text| {
+        let lines = text.lines().enumerate().map(|(at, line)| (line, Some(at + 1)));
+        let requirements = requirements(REQUIREMENTS, lines, report);
+        PythonNeeds { file: Some(REQUIREMENTS), requirements, ..needs.clone() }
+    });
+    if let Some(of_lines) = of_lines.filter(|it| project.is_none() || it.has_sdk()) {
+        needs = of_lines;
+    } else if project.is_some()
+        && let Some(lock) = text(LOCK).and_then(|text| table(LOCK, text, report))
+    {
+        needs.locked = locked(&lock);
+    }
+    needs.sdk = needs.of_sdk().map(|one| one.text.clone());
     if needs.sdk.is_none() {
         let file = needs.file.unwrap_or(PROJECT);
         report(Problem::of_file(file, "the SDK (dify_plugin) is not among the requirements".into()));
@@ -233,7 +250,11 @@ fn locked(lock: &Table) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use super::super::files::Collector;
     use super::*;
+    use crate::limits::PackageLimits;
 
     #[test]
     fn lines_that_are_more_than_a_name_with_versions_are_noted() {
@@ -307,7 +328,7 @@ mod tests {
             [[package]]
             name = "Numpy"
             version = "1.0"
-            source = { registry = "https://pypi.org/simple" }
+            source = { registry = "https://index.example/simple" }
             [[package]]
             name = "a"
             version = "1"
@@ -319,5 +340,33 @@ mod tests {
         "#;
         let locked = locked(&text.parse::<Table>().unwrap());
         assert_eq!(locked.into_iter().collect::<Vec<_>>(), [("numpy".to_owned(), "1.0".to_owned())]);
+    }
+
+    #[test]
+    fn requirements_count_when_the_project_does_not_name_the_sdk() {
+        let project = |dependencies: &str| {
+            format!("[project]\nrequires-python = \">=3.11\"\ndependencies = [{dependencies}]\n")
+        };
+        let lock = "[[package]]\nname = \"a\"\nversion = \"2\"\nsource = { registry = \"x\" }\n";
+        let read = |project: &str, lines: Option<&str>| {
+            let limits = PackageLimits::default();
+            let mut collector = Collector::new(&limits);
+            collector.add(PROJECT, project.as_bytes()).unwrap();
+            collector.add(LOCK, lock.as_bytes()).unwrap();
+            if let Some(lines) = lines {
+                collector.add(REQUIREMENTS, lines.as_bytes()).unwrap();
+            }
+            let problems = RefCell::new(0);
+            let needs = super::read(&collector.finish().unwrap(), &|_| *problems.borrow_mut() += 1);
+            assert_eq!(needs.requires_python.as_deref(), Some(">=3.11"));
+            let names: Vec<String> = needs.requirements.iter().map(|one| one.name.clone()).collect();
+            (needs.file.unwrap(), names.join(" "), needs.locked.len(), problems.into_inner())
+        };
+        let (with, without) = (project(r#""dify_plugin", "a""#), project(r#""a""#));
+        let both = "b\ndify_plugin~=0.7.1\n";
+        assert_eq!(read(&with, Some(both)), (PROJECT, "dify-plugin a".into(), 1, 0));
+        assert_eq!(read(&without, Some(both)), (REQUIREMENTS, "b dify-plugin".into(), 0, 0));
+        assert_eq!(read(&without, Some("b\n")), (PROJECT, "a".into(), 1, 1));
+        assert_eq!(read(&without, None), (PROJECT, "a".into(), 1, 1));
     }
 }

@@ -1,0 +1,33 @@
+//! What a folder leaves out of its package: the patterns of its `.difyignore`, else of its `.gitignore`, as Dify's packer reads
+//! them. So an installed folder has the same files as the package that is made from it.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::PackageError;
+
+/// The files with patterns; only the first one that is there counts.
+const FILES: [&str; 2] = [".difyignore", ".gitignore"];
+/// Most bytes of such a file that are read.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Reads the patterns of a folder. A line that is no pattern is passed over.
+pub(super) fn patterns(root: &Path) -> Result<Gitignore, PackageError> {
+    for path in FILES.map(|name| root.join(name)).iter().filter(|path| path.is_file()) {
+        let failed = |error: std::io::Error| PackageError::Open { path: path.clone(), error };
+        let mut bytes = Vec::new();
+        File::open(path).map_err(failed)?.take(BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
+        // Names in a package have no folder before them.
+        let mut builder = GitignoreBuilder::new("");
+        for line in String::from_utf8_lossy(&bytes).lines() {
+            let _ = builder.add_line(None, line);
+        }
+        // Patterns that were taken one by one are valid together, unless they are too large for the matcher.
+        let invalid = |error: ignore::Error| failed(std::io::Error::other(error));
+        return builder.build().map_err(invalid);
+    }
+    Ok(Gitignore::empty())
+}
