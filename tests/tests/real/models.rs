@@ -138,11 +138,13 @@ async fn a_model_by_its_name_has_its_own_credentials_and_an_app_its_own() {
     let keyless = ended(&lab, &mine, "hello").await;
     assert!(error(&keyless).contains("needs credentials (key, loud)"), "{keyless}");
     assert!(error(&keyless).contains("--model acme/mine:8b --model-type llm"), "{keyless}");
-    let both = ["--secret-stdin", "key", "--secret-stdin", "loud"];
+    let both = ["--secret-stdin", "key", "--set", "loud=true"];
     let model = ["plugins", "config", PROVIDER, "--model", "acme/mine:8b"];
     let config = [&model[..], &both[..]].concat();
-    let said = lab.well(&config, &format!("{KEY}\ntrue\n")).await;
+    let said = lab.well(&config, &format!("{KEY}\n")).await;
     assert!(said.contains("accepts"), "{said}");
+    let again = lab.well(&["plugins", "test", PROVIDER, "--model", "acme/mine:8b"], "").await;
+    assert!(again.contains("accepts"), "{again}");
     let done = ended(&lab, &mine, "hello").await;
     assert_eq!(done["outputs"]["text"], "ACME/MINE:8B HEARD HELLO", "{done}");
 

@@ -1,11 +1,12 @@
-//! `tidemill plugins config`: the credentials of a provider of tools, datasources or models, or of one model. Values are stored sealed; a variable of the workers'
-//! environment is stored by its name. The plugin checks them on a worker.
+//! `tidemill plugins config`: the credentials of a provider of tools, datasources or models, or of one model. Values are stored
+//! sealed; a variable of the workers' environment is stored by its name. The plugin checks them on a worker.
 
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::registry::plugins::{ModelOf, VALIDATE, credentials_id, model_credentials_id};
 use tidemill_common::value::JsonMap;
+use tidemill_plugins::package::Kind;
 
 use super::Config;
 use super::test::{self, Trial};
@@ -15,9 +16,6 @@ use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::json;
 use crate::output::text::safe;
-
-/// The types of fields that are no secrets.
-const PLAIN: [&str; 6] = ["text-input", "select", "radio", "switch", "boolean", "checkbox"];
 
 pub(super) async fn perform(arguments: &Config, console: &mut Console) -> Result<Exit, Error> {
     let (client, common) = (arguments.common.client()?, &arguments.common);
@@ -44,10 +42,10 @@ pub(super) async fn perform(arguments: &Config, console: &mut Console) -> Result
     }
     read(&arguments.secret_stdin, &id, &mut values, console).await?;
     if arguments.set.is_empty() && arguments.secret_stdin.is_empty() {
-        let model_type = arguments.model.as_ref().map(|_| arguments.model_type.as_str());
+        let model_type = arguments.whose.model.as_ref().map(|_| arguments.whose.model_type.as_str());
         ask(&form, (&id, model_type), &mut values, console).await?;
     }
-    if let Some(app) = &arguments.app
+    if let Some(app) = &arguments.whose.app
         && let Err(ClientError::Refused { status: 404, .. }) = client.entry("apps", app).await
     {
         console.note(format_args!("there is no app {} yet; these credentials serve no other one", safe(app)));
@@ -66,7 +64,7 @@ pub(super) async fn perform(arguments: &Config, console: &mut Console) -> Result
         provider: &arguments.provider,
         version: None,
         tool: VALIDATE,
-        params: params(arguments),
+        params: arguments.whose.params(),
         at_most: Duration::from_secs(arguments.wait),
     };
     let result = test::run(&client, &trial).await?;
@@ -117,22 +115,14 @@ fn parts(provider: &str) -> Result<[&str; 3], Error> {
 /// The id of the credentials.
 fn id(arguments: &Config) -> Result<String, Error> {
     let [author, plugin, provider] = parts(&arguments.provider)?;
-    let app = arguments.app.as_deref();
-    Ok(match &arguments.model {
+    let app = arguments.whose.app.as_deref();
+    Ok(match &arguments.whose.model {
         Some(name) => {
-            let model = ModelOf { kind: &arguments.model_type, name };
+            let model = ModelOf { kind: &arguments.whose.model_type, name };
             model_credentials_id((author, plugin, provider), model, app)
         }
         None => credentials_id(author, plugin, provider, app),
     })
-}
-
-/// The parameters of the check.
-fn params(arguments: &Config) -> JsonMap {
-    let model_type = arguments.model.as_ref().map(|_| &arguments.model_type);
-    let given =
-        [("app", arguments.app.as_ref()), ("model", arguments.model.as_ref()), ("model_type", model_type)];
-    given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.as_str().into()))).collect()
 }
 
 /// The fields of the credentials, of the newest version that is installed.
@@ -150,12 +140,12 @@ async fn form(client: &Client, arguments: &Config) -> Result<Vec<Json>, Error> {
         all.find(|provider| provider["name"] == name)
     };
     let (of_tools, of_models) = (find("providers").or_else(|| find("datasources")), find("models"));
-    let (found, form) = match &arguments.model {
+    let (found, form) = match &arguments.whose.model {
         Some(_) => (of_models, "model_credentials"),
         None => (of_tools.or(of_models), "credentials"),
     };
     let Some(found) = found else {
-        let what = if arguments.model.is_some() { " of models" } else { "" };
+        let what = if arguments.whose.model.is_some() { " of models" } else { "" };
         let message = format!("no plugin {author}/{plugin} with a provider{what} {name} is installed");
         return Err(Error::Usage(format!("{message}; `tidemill plugins ls` lists them")));
     };
@@ -177,7 +167,10 @@ fn is_plain(form: &[Json], name: &str) -> Result<bool, Error> {
         let message = format!("the provider has no field {name}; its fields: {known}");
         return Err(Error::Usage(safe(&message)));
     };
-    Ok(field["type"].as_str().is_some_and(|kind| PLAIN.contains(&kind)))
+    Ok(matches!(
+        field["type"].as_str().and_then(Kind::from_word),
+        Some(Kind::Text | Kind::Number | Kind::Boolean | Kind::Checkbox | Kind::Select)
+    ))
 }
 
 /// Tests whether a field is asked for, after these answers.
@@ -288,7 +281,7 @@ mod tests {
     fn values_in_the_command_line_are_for_known_fields_that_are_no_secrets() {
         let field = |name: &str, kind: &str| json!({"name": name, "type": kind});
         let form = [
-            field("url", "text-input"),
+            field("url", Kind::Text.word()),
             field("safe", "select"),
             field("key", "secret-input"),
             json!({"name": "odd"}),

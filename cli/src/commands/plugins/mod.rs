@@ -1,6 +1,7 @@
 //! `tidemill plugins`: installs Dify plugins for all workers ([`installed`]), stores their credentials ([`config`]), and
-//! tests them on a worker ([`test`]), where plugins also list options of parameters ([`options`]). It also shows whether and how a plugin would run here, and tries one of its tools on
-//! this machine; nothing is stored then besides the environment, and no scheduler or worker takes part.
+//! tests them on a worker ([`test`]), where plugins also list options of parameters ([`options`]). It also shows whether and
+//! how a plugin would run here, and tries one of its tools on this machine; nothing is stored then besides the environment,
+//! and no scheduler or worker takes part.
 
 #[cfg(target_os = "linux")]
 mod clean;
@@ -16,6 +17,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use tidemill_common::value::JsonMap;
 use tidemill_plugins::limits::PackageLimits;
 use tidemill_plugins::package::{Package, PublicKey};
 
@@ -78,10 +80,9 @@ struct Remove {
     common: Common,
 }
 
+/// Whose credentials are meant, if not those of the provider for all apps.
 #[derive(Debug, Args)]
-struct Config {
-    /// AUTHOR/PLUGIN/PROVIDER
-    provider: String,
+struct Whose {
     /// Only for this model, which the provider serves by its name
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -91,6 +92,26 @@ struct Config {
     /// Only for the runs of this app; it gets no others then
     #[arg(long, value_name = "ID")]
     app: Option<String>,
+}
+
+impl Whose {
+    /// The parameters of the check of these credentials.
+    fn params(&self) -> JsonMap {
+        let model_type = self.model.as_ref().map(|_| &self.model_type);
+        let given = [("app", self.app.as_ref()), ("model", self.model.as_ref()), ("model_type", model_type)];
+        given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.as_str().into())))
+            .collect()
+    }
+}
+
+#[derive(Debug, Args)]
+struct Config {
+    /// AUTHOR/PLUGIN/PROVIDER
+    provider: String,
+    #[command(flatten)]
+    whose: Whose,
     /// A field: env:VARIABLE for a variable of the workers' environment, or the value of a field that is no secret; may be given several times
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = super::pairs::pair)]
     set: Vec<(String, String)>,
@@ -115,7 +136,10 @@ struct Test {
     /// AUTHOR/PLUGIN/PROVIDER
     provider: String,
     /// The tool; without one, the plugin checks its credentials
+    #[arg(conflicts_with_all = ["model", "app"])]
     tool: Option<String>,
+    #[command(flatten)]
+    whose: Whose,
     /// Only this version of the plugin, if it is installed
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,

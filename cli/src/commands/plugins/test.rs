@@ -34,12 +34,13 @@ pub(super) struct Trial<'a> {
 pub(super) async fn perform(arguments: &Test, console: &mut Console) -> Result<Exit, Error> {
     let client = arguments.common.client()?;
     // A worker converts texts to the types that the tool declares, as it does for workflows.
-    let params = arguments.params.iter().map(|(name, text)| (name.clone(), Json::from(text.as_str())));
+    let given = arguments.params.iter().map(|(name, text)| (name.clone(), Json::from(text.as_str())));
+    let params = if arguments.tool.is_some() { given.collect() } else { arguments.whose.params() };
     let trial = Trial {
         provider: &arguments.provider,
         version: arguments.version.as_deref(),
         tool: arguments.tool.as_deref().unwrap_or(VALIDATE),
-        params: params.collect(),
+        params,
         at_most: Duration::from_secs(arguments.wait),
     };
     let result = run(&client, &trial).await?;
