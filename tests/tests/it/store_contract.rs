@@ -24,7 +24,7 @@ impl Control for Waiting {
         tokio::time::sleep(by).await;
     }
     fn lease(&self) -> Duration {
-        Duration::from_millis(600)
+        Duration::from_millis(1200)
     }
     fn patience(&self) -> Duration {
         Duration::from_secs(3)
