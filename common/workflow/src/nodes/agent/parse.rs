@@ -97,8 +97,10 @@ fn report_unknown(value: Option<&Json>, problems: &mut Problems) {
         .filter(|name| !KNOWN_PARAMETERS.contains(name) && !servers::PARAMETERS.contains(name))
         .collect();
     if !unknown.is_empty() {
-        let message = format!("parameters of the agent that have no effect: {}", unknown.join(", "));
-        let hint = "only its plugin on Dify knows them; see whether the agent can do without, or remove them";
+        let message =
+            format!("parameters of the agent that only a plugin's strategy knows: {}", unknown.join(", "));
+        let hint = "where Tidemill's own strategy runs, they have no effect; install the plugin and set plugins.prefer, \
+                    see whether the agent can do without, or remove them";
         problems.warning_with_hint("agent.unknown_parameters", message, hint);
     }
 }

@@ -166,7 +166,7 @@ fn parameters_that_only_another_plugin_knows_are_one_warning() {
     assert!(AgentData::parse(&map(data), &mut problems).is_some());
     let found: Vec<(&str, String)> =
         problems.into_vec().into_iter().map(|it| (it.code, it.message)).collect();
-    let message = "parameters of the agent that have no effect: mcp_prompts_as_tools, mcp_resources_as_tools";
+    let message = "parameters of the agent that only a plugin's strategy knows: mcp_prompts_as_tools, mcp_resources_as_tools";
     assert_eq!(found, [("agent.unknown_parameters", message.to_owned())]);
 }
 
