@@ -136,7 +136,7 @@ async fn losses(role: Role, loss: Loss, count: usize, settings: &[(&str, &str)])
     let mut times = Vec::new();
     while times.len() < count {
         let members = fleet.of(role);
-        both_work(&fleet, role, &members).await;
+        both_work(&mut fleet, role, &members, &mut dice).await;
         let hit = members[dice.below(members.len())];
         let mark = fleet.mark(hit);
         let redis = &fleet.cluster.redis;
@@ -187,9 +187,10 @@ fn load(fleet: &Fleet) -> JoinSet<()> {
     clients
 }
 
-/// Waits until each of these members holds a job or a shard.
-async fn both_work(fleet: &Fleet, role: Role, members: &[usize]) {
+/// Waits until each of these members holds a job or a shard. One that was stopped may have served until now; it is started again.
+async fn both_work(fleet: &mut Fleet, role: Role, members: &[usize], dice: &mut Dice) {
     until("every process to have work", RECOVERY_MAX, async || {
+        fleet.tend(dice);
         for at in members {
             if held(&fleet.cluster.redis, role, &fleet.mark(*at)).await.is_empty() {
                 return Err(format!("{role:?} {at} holds nothing"));
