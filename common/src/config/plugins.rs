@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError};
 use tidemill_base::hidden::HiddenUrl;
+use tidemill_base::limits::SIDE_CALLS_MAX;
 
 /// `[plugins]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,6 +66,8 @@ pub struct PluginsConfig {
     pub storage_bytes_max: u64,
     /// How deep the calls of plugins may be nested: each call of a tool by a plugin counts 1, also of a tool of Tidemill.
     pub nesting_max: u32,
+    /// Most apps whose runs an invocation waits for at once.
+    pub app_calls_max: usize,
 }
 
 /// What comes first where both can do something.
@@ -107,6 +110,7 @@ impl Default for PluginsConfig {
             scratch_bytes_max: 1 << 30,
             storage_bytes_max: 16 << 20,
             nesting_max: 5,
+            app_calls_max: 8,
         }
     }
 }
@@ -143,6 +147,7 @@ impl Config {
             ("scratch_bytes_max", plugins.scratch_bytes_max, 1, BYTES_MAX),
             ("storage_bytes_max", plugins.storage_bytes_max, 1, BYTES_MAX),
             ("nesting_max", u64::from(plugins.nesting_max), 1, 100),
+            ("app_calls_max", count(plugins.app_calls_max), 1, count(SIDE_CALLS_MAX)),
         ] {
             if !(least..=most).contains(&value) {
                 let key = format!("plugins.{key}");
@@ -172,5 +177,7 @@ mod tests {
         assert!(error.contains("plugins.session_seconds"), "{error}");
         let error = refused(|plugins| plugins.memory_bytes_max = 1).unwrap_err();
         assert!(error.contains("plugins.memory_bytes_max"), "{error}");
+        let error = refused(|plugins| plugins.app_calls_max = SIDE_CALLS_MAX + 1).unwrap_err();
+        assert!(error.contains("plugins.app_calls_max") && error.contains("1 to 64"), "{error}");
     }
 }

@@ -5,6 +5,7 @@
 //! A job without entries has no extra cost. A job that the worker has lost learns that at its next entry: the call does
 //! not return, and the job's task is stopped.
 
+mod beside;
 mod entry_keys;
 mod waiting;
 

@@ -53,6 +53,8 @@ pub(crate) struct PluginHost {
     pub(super) storage_max: u64,
     /// How deep calls of tools by plugins may be nested.
     pub(super) nesting_max: u32,
+    /// Most apps whose runs an invocation waits for at once.
+    pub(super) app_calls_max: usize,
     /// Plugins come before what this program has itself.
     pub(crate) is_preferred: bool,
     worker: ThisWorker,
@@ -124,6 +126,7 @@ impl PluginHost {
             queues: config.worker.queues.clone(),
             storage_max: config.plugins.storage_bytes_max,
             nesting_max: config.plugins.nesting_max,
+            app_calls_max: config.plugins.app_calls_max,
             is_preferred: config.plugins.prefer == Prefer::Plugin,
             worker: ThisWorker::new(),
         }
