@@ -299,6 +299,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_called_chat_continues_only_a_conversation_of_the_shard_of_its_caller() {
+        let store = Arc::new(MemoryStore::with(Arc::new(SystemClock), 8, 100));
+        let config = Arc::new(Config::default());
+        let workflows = Arc::new(Workflows::new(&config, None));
+        let submitter = Arc::new(Submitter::new(store.clone(), config, workflows));
+        let starter = SubrunStarter::new(store, submitter.clone(), Arc::default());
+        let its = submitter.shard_of_conversation("conv-1").await.unwrap();
+        for number in 0..8 {
+            let shard = ShardId(number);
+            assert!(starter.check_shard("", shard).await.is_ok(), "a new one");
+            let checked = starter.check_shard("conv-1", shard).await;
+            assert_eq!(checked.is_ok(), shard == its, "{number}: {checked:?}");
+        }
+        let wrong = starter.check_shard("a:b", its).await;
+        assert!(matches!(wrong, Err(OrderError::Permanent(_))), "{wrong:?}");
+    }
+
+    #[tokio::test]
     async fn a_run_is_created_by_one_task_at_a_time_and_a_slow_one_delays_no_other() {
         let (slow, quick) = (RunId::generate(ShardId(0)), RunId::generate(ShardId(0)));
         let mut tasks = Tasks::default();

@@ -72,7 +72,9 @@ impl AppRequest {
         let inputs = match request["inputs"].take() {
             Json::Null => JsonMap::new(),
             Json::Object(inputs) => inputs,
-            _ => return Err("inputs must be an object".into()),
+            Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
+                return Err("inputs must be an object".into());
+            }
         };
         let files = request["files"].as_array().cloned().unwrap_or_default();
         Ok(Self { kind, inputs, files, streams, chat })
