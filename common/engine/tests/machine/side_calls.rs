@@ -138,7 +138,8 @@ fn an_order_of_an_earlier_attempt_or_delivery_is_ignored() {
     let late = calls(&play, &first, 1, "ask/1");
     play.started("m", 2).skim();
     play.feed(vec![late.clone()]).tells(&[]);
-    play.failed("m", "busy").after(SECOND).fire().skim();
+    let failed = play.failed_fact(&first, 2, "busy");
+    play.finish("m", failed).after(SECOND).fire().skim();
     play.feed(vec![late]).tells(&[]);
     let second = play.job_of("m");
     let fact = calls(&play, &second, 1, "ask/2");
