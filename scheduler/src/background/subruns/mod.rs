@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidemill_common::graph::AppMode;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::nodes::tool::{APP_NOT_FOUND, APP_NOT_PUBLISHED};
 use tidemill_common::store::{App, Refusal, Runs, StoreError, WaitingCall};
@@ -190,6 +191,10 @@ impl SubrunStarter {
         let app = self.app(&order.app).await?;
         let caller = order.caller(call.caller);
         let (is_chat, chat) = (inputs.chat.is_some(), inputs.chat.unwrap_or_default());
+        if is_chat && app.mode == AppMode::Workflow.name() {
+            // It was published again since the plugin has asked.
+            return Err(OrderError::Permanent(format!("the app {} is no chat any more", app.id)));
+        }
         self.check_shard(&chat.conversation, call.caller.shard()).await?;
         let submission = Submission {
             files: inputs.files,
