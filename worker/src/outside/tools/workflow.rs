@@ -254,26 +254,4 @@ mod tests {
         assert_eq!(hint("app not found: no app has the id or the name b-2; …"), None);
         assert_eq!(hint("the sub-workflow run ended as stopped"), None);
     }
-
-    #[test]
-    fn a_run_that_did_not_succeed_says_why() {
-        let fields = |status: &str, error: Option<&str>| {
-            let error = error.map(|error| ("error".to_string(), error.to_string()));
-            error.into_iter().chain([("status".to_string(), status.to_string())]).collect::<HashMap<_, _>>()
-        };
-        assert_eq!(error(&fields("succeeded", None)), None);
-        assert_eq!(error(&fields("partial-succeeded", None)), None);
-        assert_eq!(error(&fields("failed", Some("boom"))), Some("boom".into()));
-        assert_eq!(error(&fields("stopped", None)), Some("the sub-workflow run ended as stopped".into()));
-    }
-
-    #[test]
-    fn what_a_run_cost_is_its_sum() {
-        let fields = [("tokens", "12"), ("price", "0.5"), ("currency", "EUR")];
-        let fields = fields.map(|(key, value)| (key.to_string(), value.to_string())).into_iter().collect();
-        let cost = usage(&fields);
-        assert_eq!((cost.total_tokens, cost.completion_tokens, cost.prompt_tokens), (12, 12, 0));
-        assert_eq!((cost.total_price.as_str(), cost.currency.as_str()), ("0.5", "EUR"));
-        assert_eq!(usage(&HashMap::new()).total_tokens, 0);
-    }
 }

@@ -223,7 +223,7 @@ async fn an_app_is_found_and_described_without_the_settings_of_its_features() {
     jobs.state().apps.extend([("a-1".to_owned(), app("workflow")), ("a-2".to_owned(), unpublished)]);
     assert_eq!(find(&*jobs, "a-2").await.unwrap_err(), APP_NOT_PUBLISHED);
     assert!(find(&*jobs, "nobody").await.unwrap_err().starts_with(APP_NOT_FOUND));
-    let shown = info::of(&*find(&*jobs, "a-1").await.unwrap()).unwrap();
+    let shown = info::of(&find(&*jobs, "a-1").await.unwrap()).unwrap();
     let data = &shown["data"];
     assert_eq!((&data["id"], &data["mode"]), (&json!("a-1"), &json!("workflow")));
     assert_eq!(data["user_input_form"][0]["text-input"]["variable"], "q");
