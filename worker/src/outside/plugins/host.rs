@@ -17,7 +17,7 @@ use tidemill_sandbox::helper::Host;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::answers::ThisWorker;
+use super::answers::{AppRoom, ThisWorker};
 use super::models::Description;
 use crate::jobs::shared::Core;
 use crate::outside::catalog::CatalogCopy;
@@ -53,8 +53,8 @@ pub(crate) struct PluginHost {
     pub(super) storage_max: u64,
     /// How deep calls of tools by plugins may be nested.
     pub(super) nesting_max: u32,
-    /// Most apps whose runs an invocation waits for at once.
-    pub(super) app_calls_max: usize,
+    /// Places of invocations that wait for apps.
+    pub(super) app_room: AppRoom,
     /// Plugins come before what this program has itself.
     pub(crate) is_preferred: bool,
     worker: ThisWorker,
@@ -107,6 +107,7 @@ impl PluginHost {
                 Err("this program cannot start the processes of plugins (code.helper names one that can)")
             }
         };
+        let app_room = AppRoom::new(config, &settings.process);
         let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
         Self {
             catalog: CatalogCopy::new(jobs.clone(), "plugins", refresh),
@@ -126,7 +127,7 @@ impl PluginHost {
             queues: config.worker.queues.clone(),
             storage_max: config.plugins.storage_bytes_max,
             nesting_max: config.plugins.nesting_max,
-            app_calls_max: config.plugins.app_calls_max,
+            app_room,
             is_preferred: config.plugins.prefer == Prefer::Plugin,
             worker: ThisWorker::new(),
         }

@@ -28,15 +28,18 @@ use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::llm::usage;
 use tidemill_plugins::install::Installed;
 use tidemill_plugins::process::{Answers, Intake, Offered, Parts, Question, Upload, nested};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
+use self::app::OwnPlace;
 use super::GivenTool;
 use super::host::PluginHost;
 use crate::attempt::journal::{ChargeSource, Journal};
 use crate::jobs::shared::Core;
 use crate::outside::http::Http;
 use crate::outside::providers::Waiter;
+
+pub(super) use self::app::AppRoom;
 
 /// Questions of one invocation that wait until they are looked at.
 const QUESTIONS_WAITING_MAX: usize = 32;
@@ -121,8 +124,8 @@ pub(super) struct Answering<'a> {
     kept: Arc<AtomicU64>,
     /// The cost of what was asked.
     spent: Mutex<Option<Usage>>,
-    /// Places for apps whose runs it waits for.
-    apps: Semaphore,
+    /// Its place while it waits for apps.
+    app_place: OwnPlace,
 }
 
 /// The questions that were not looked at.
@@ -144,7 +147,7 @@ impl<'a> Answering<'a> {
             relay: Arc::new(Relay { to, file_max, kept: kept.clone() }),
             kept,
             spent: Mutex::default(),
-            apps: Semaphore::new(host.app_calls_max),
+            app_place: OwnPlace::default(),
         };
         (own, Questions(questions))
     }

@@ -3,6 +3,7 @@
 //! reads from time to time how it is, so no thread waits. The run is stopped when this worker no longer has the job.
 
 mod info;
+mod room;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use tidemill_common::store::{App, Called, Jobs};
 use tidemill_common::value::JsonMap;
 use tidemill_plugins::process::Parts;
 
+pub(in crate::outside::plugins) use self::room::{AppRoom, OwnPlace};
 use self::shape::{AppRequest, CalledRun};
 use super::{Answering, Asker, text};
 use crate::attempt::journal::{ChargeSource, Journal};
@@ -40,14 +42,11 @@ type Sending<'m, 's> = &'m mut (dyn FnMut(Json) -> BoxFuture<'s, Result<(), Stri
 impl Answering<'_> {
     /// Runs an app, and answers as Dify's blocking or streaming response.
     pub(super) async fn app(&self, mut request: Json, parts: &Parts) -> Result<(), String> {
-        let most = self.host.app_calls_max;
-        let Ok(_place) = self.apps.try_acquire() else {
-            return Err(format!("an invocation may wait for {most} apps at once (plugins.app_calls_max)"));
-        };
         let app = find(&*self.host.jobs, text(&request, "app_id")?).await?;
         check_approval(self.asker.auto_approved, &app.id)?;
         let journal = self.asker.journal.ok_or("only a job with a journal can call an app")?;
         let request = AppRequest::read(&app, &mut request)?;
+        let _place = self.app_place.take(&self.host.app_room, self.asker.nested)?;
         let call = Self::call_name();
         let charge = |run: RunId, cost: &Usage| self.charge(&call, cost, ChargeSource::Run(run));
         let mut send = |part: Json| async move { parts.send(part).await }.boxed();
