@@ -38,8 +38,9 @@ pub(crate) fn wait(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, call: Cal
     true
 }
 
-/// Orders a sub-workflow run while the job goes on. The oldest one is stopped when there would be too many: they are left
-/// from calls that the job no longer waits for.
+/// Orders a sub-workflow run while the job goes on. The worker counts those that it has ordered and whose ends it has not seen,
+/// and orders no more than [`limits::SIDE_CALLS_MAX`]. So that the state stays small with any worker, the oldest one is
+/// stopped when there would be more.
 pub(crate) fn call_beside(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, call: Call) {
     let known = cx.run.node(frame, node).map(|state| state.side_calls.as_slice()).unwrap_or_default();
     if known.contains(&call.run) {

@@ -25,7 +25,7 @@ use tidemill_plugins::process::Parts;
 pub(in crate::outside::plugins) use self::room::{AppRoom, OwnPlace};
 use self::shape::{AppRequest, CalledRun};
 use super::{Answering, Asker, text};
-use crate::attempt::journal::{ChargeSource, Journal};
+use crate::attempt::journal::{ChargeSource, Journal, SideCall};
 use crate::jobs::backoff::Backoff;
 use crate::outside::tools::called_run::{clean, error, opened, take_over_files, usage};
 use crate::outside::tools::{NO_SECRETS, ToolError};
@@ -82,8 +82,9 @@ impl AppCall<'_> {
         if self.journal.secrets().are_in(&given) {
             return Err(NO_SECRETS.into());
         }
-        let run = self.journal.call_beside(self.call, &self.app.id, Json::Object(given)).await?;
-        let fields = self.end_of(run, &mut *send).await?;
+        let mut called = self.journal.call_beside(self.call, &self.app.id, Json::Object(given)).await?;
+        let run = called.run;
+        let fields = self.end_of(&mut called, &mut *send).await?;
         charge(run, &usage(&fields));
         // As on Dify, the failure of a workflow is a part of its answer, and that of a chat is an error.
         if let Some(reason) = error(&fields).filter(|_| self.request.is_chat()) {
@@ -97,10 +98,15 @@ impl AppCall<'_> {
     }
 
     /// Waits for the end of the run, and returns the fields of its hash. A stream gets its start meanwhile.
-    async fn end_of(&self, run: RunId, send: Sending<'_, '_>) -> Result<HashMap<String, String>, String> {
+    async fn end_of(
+        &self,
+        called: &mut SideCall<'_>,
+        send: Sending<'_, '_>,
+    ) -> Result<HashMap<String, String>, String> {
+        let run = called.run;
         let (mut pause, mut has_begun) = (FIRST_PAUSE, !self.request.streams);
         loop {
-            let (fields, is_over) = match self.journal.look_beside(run).await {
+            let (fields, is_over) = match called.look().await {
                 Called::Refused(reason) => return Err(reason),
                 Called::Gone => {
                     return Err(format!(
