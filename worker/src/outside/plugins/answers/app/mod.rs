@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::tool::{APP_NOT_FOUND, APP_NOT_PUBLISHED};
 use tidemill_common::store::{App, Called, Jobs};
 use tidemill_common::value::JsonMap;
 use tidemill_plugins::process::Parts;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 pub(in crate::outside::plugins) use self::room::{AppRoom, OwnPlace};
 use self::shape::{AppRequest, CalledRun};
@@ -35,6 +36,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause. One small request a second is little beside what the run itself costs, and the plugin learns of the
 /// end of a long run soon enough.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest time in which nothing knows an ordered run, while Redis answers. The owner of a shard applies an order in
+/// milliseconds, and another process takes over the shard of a dead one within seconds.
+const UNKNOWN_MAX: Duration = Duration::from_secs(60);
+/// The time between two pings of a stream. The SDK gives up after 250 s without a part.
+const PING: Duration = Duration::from_secs(60);
 
 /// Sends a part of the answer.
 type Sending<'m, 's> = &'m mut (dyn FnMut(Json) -> BoxFuture<'s, Result<(), String>> + Send + 's);
@@ -82,9 +89,10 @@ impl AppCall<'_> {
         if self.journal.secrets().are_in(&given) {
             return Err(NO_SECRETS.into());
         }
+        let mut pings = pings();
         let mut called = self.journal.call_beside(self.call, &self.app.id, Json::Object(given)).await?;
         let run = called.run;
-        let fields = self.end_of(&mut called, &mut *send).await?;
+        let fields = self.end_of(&mut called, &mut pings, &mut *send).await?;
         charge(run, &usage(&fields));
         // As on Dify, the failure of a workflow is a part of its answer, and that of a chat is an error.
         if let Some(reason) = error(&fields).filter(|_| self.request.is_chat()) {
@@ -97,25 +105,32 @@ impl AppCall<'_> {
         Ok(())
     }
 
-    /// Waits for the end of the run, and returns the fields of its hash. A stream gets its start meanwhile.
+    /// Waits for the end of the run, and returns the fields of its hash. A stream gets its start meanwhile, and pings.
     async fn end_of(
         &self,
         called: &mut SideCall<'_>,
+        pings: &mut Interval,
         send: Sending<'_, '_>,
     ) -> Result<HashMap<String, String>, String> {
-        let run = called.run;
-        let (mut pause, mut has_begun) = (FIRST_PAUSE, !self.request.streams);
+        let (run, mut has_begun) = (called.run, !self.request.streams);
+        let (mut pause, mut unknown) = (FIRST_PAUSE, Duration::ZERO);
         loop {
-            let (fields, is_over) = match called.look().await {
+            let (fields, is_over) = match self.pinging(called.look(), pings, &mut *send).await? {
                 Called::Refused(reason) => return Err(reason),
                 Called::Gone => {
                     return Err(format!(
                         "the run {run} of the app was removed before its result was read (scheduler.retention_seconds)"
                     ));
                 }
+                Called::Unknown if unknown >= UNKNOWN_MAX => return Err(not_applied(run)),
+                Called::Unknown => {
+                    // Only the pauses count: a look takes as long as Redis does not answer.
+                    unknown += pause;
+                    (None, false)
+                }
                 Called::Ended(fields) => (Some(fields), true),
                 Called::Runs(fields) => (Some(fields), false),
-                Called::Unknown | Called::Waits => (None, false),
+                Called::Waits => (None, false),
             };
             if let Some(fields) = fields {
                 if !has_begun {
@@ -128,8 +143,25 @@ impl AppCall<'_> {
                     return Ok(fields);
                 }
             }
-            tokio::time::sleep(pause).await;
+            self.pinging(tokio::time::sleep(pause), pings, &mut *send).await?;
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Waits for something, and sends a stream its pings meanwhile. A reader that is gone ends the wait.
+    async fn pinging<T>(
+        &self,
+        waits: impl Future<Output = T>,
+        pings: &mut Interval,
+        send: Sending<'_, '_>,
+    ) -> Result<T, String> {
+        tokio::pin!(waits);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut waits => return Ok(done),
+                _ = pings.tick(), if self.request.streams => send(json!({"event": "ping"})).await?,
+            }
         }
     }
 
@@ -148,6 +180,22 @@ impl AppCall<'_> {
         };
         opened.await.map_err(|error| error.message)
     }
+}
+
+/// The times for the pings of a stream, from now.
+fn pings() -> Interval {
+    let mut pings = tokio::time::interval_at(Instant::now() + PING, PING);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    pings
+}
+
+/// The error for an order that nobody applies.
+fn not_applied(run: RunId) -> String {
+    let seconds = UNKNOWN_MAX.as_secs();
+    format!(
+        "the order for the run {run} of the app was not applied within {seconds} s: it may be among the dead letters \
+         (tidemill dead ls), an older scheduler may own the run, which does not know such orders, or no scheduler runs"
+    )
 }
 
 /// Finds the published version of an app, by its id, or else by its name. The errors have Dify's words.

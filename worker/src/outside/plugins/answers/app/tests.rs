@@ -73,7 +73,17 @@ async fn ask(jobs: &Arc<FakeJobs>, mode: &str, request: Json) -> Answered {
     ask_with(&journal(jobs), mode, request).await
 }
 
-async fn ask_with(journal: &Journal, mode: &str, mut request: Json) -> Answered {
+async fn ask_with(journal: &Journal, mode: &str, request: Json) -> Answered {
+    answer_to(journal, mode, request, |_| Ok(())).await
+}
+
+/// As [`ask_with`]; `takes` says for each part whether the plugin reads it.
+async fn answer_to(
+    journal: &Journal,
+    mode: &str,
+    mut request: Json,
+    takes: impl Fn(&Json) -> Result<(), String> + Send + Sync,
+) -> Answered {
     let app = app(mode);
     let (http, folder) = (Http::new(&HttpConfig::default()).unwrap(), tempfile::tempdir().unwrap());
     let (files, run) = (Folder::at(folder.path().to_str().unwrap()).unwrap(), run_id());
@@ -93,8 +103,9 @@ async fn ask_with(journal: &Journal, mode: &str, mut request: Json) -> Answered 
             let call = AppCall { asker, journal, call: CALL, app: &app, request };
             let charge = |run: RunId, cost: &Usage| charged.lock().unwrap().push((run, cost.total_tokens));
             let mut send = |part: Json| {
+                let taken = takes(&part);
                 parts.lock().unwrap().push(part);
-                std::future::ready(Ok(())).boxed()
+                std::future::ready(taken).boxed()
             };
             call.answer(&mut send, &charge).await
         }
@@ -205,6 +216,48 @@ async fn what_cannot_be_called_is_refused_by_its_reason() {
     ends(&jobs, &[("status", "failed"), ("error", "boom"), ("tokens", "7")]);
     let failed = ask(&jobs, "advanced-chat", json!({"query": "x"})).await;
     assert_eq!((failed.outcome, failed.charged), (Err("boom".into()), vec![(called_run(), 7)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_that_nobody_applies_is_given_up_with_the_places_to_look_at() {
+    let jobs = FakeJobs::new();
+    let began = Instant::now();
+    let refused = ask(&jobs, "workflow", json!({"inputs": {}})).await.outcome.unwrap_err();
+    for part in ["within 60 s", "tidemill dead ls", "an older scheduler"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    assert!((60..63).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_pinged_while_its_run_goes_on_and_an_answer_is_not() {
+    for (mode, expected) in
+        [("streaming", vec!["workflow_started", "ping", "ping", "workflow_finished"]), ("blocking", vec![""])]
+    {
+        let jobs = FakeJobs::new();
+        jobs.state().called.insert(called_run(), Called::Runs(fields(&[("status", "running")])));
+        let other = async {
+            tokio::time::sleep(PING * 2 + PING / 2).await;
+            ends(&jobs, &[("status", "succeeded"), ("outputs", "{}")]);
+        };
+        let asking = ask(&jobs, "workflow", json!({"inputs": {}, "response_mode": mode}));
+        let (answered, ()) = tokio::join!(asking, other);
+        let names: Vec<&str> =
+            answered.parts.iter().map(|part| part["event"].as_str().unwrap_or_default()).collect();
+        assert_eq!((names, answered.outcome), (expected, Ok(())));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_whose_reader_is_gone_ends_with_its_next_ping() {
+    let jobs = FakeJobs::new();
+    jobs.state().called.insert(called_run(), Called::Waits);
+    let journal = journal(&jobs);
+    let began = Instant::now();
+    let request = json!({"inputs": {}, "response_mode": "streaming"});
+    let gone = || Err("the plugin takes no more answers".to_owned());
+    let outcome = answer_to(&journal, "workflow", request, |_| gone()).await.outcome;
+    assert_eq!((outcome, began.elapsed().as_secs()), (gone(), PING.as_secs()));
 }
 
 #[tokio::test(start_paused = true)]
