@@ -64,7 +64,7 @@ impl Answering<'_> {
     /// What is known about an app, as Dify describes it to plugins.
     pub(super) async fn app_info(&self, request: &Json) -> Result<Json, String> {
         let app = find(&*self.host.jobs, text(request, "app_id")?).await?;
-        info::of(&app)
+        info::of(&app, &self.host.app_settings)
     }
 }
 

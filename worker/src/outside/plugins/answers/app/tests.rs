@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 
 use serde_json::json;
-use tidemill_common::config::HttpConfig;
+use tidemill_common::app_parameters::AppSettings;
+use tidemill_common::config::{Config, HttpConfig};
 use tidemill_common::files::Folder;
 use tidemill_common::graph::builder::import;
 use tidemill_common::ids::workflow_uuid;
@@ -276,7 +277,8 @@ async fn an_app_is_found_and_described_without_the_settings_of_its_features() {
     jobs.state().apps.extend([("a-1".to_owned(), app("workflow")), ("a-2".to_owned(), unpublished)]);
     assert_eq!(find(&*jobs, "a-2").await.unwrap_err(), APP_NOT_PUBLISHED);
     assert!(find(&*jobs, "nobody").await.unwrap_err().starts_with(APP_NOT_FOUND));
-    let shown = info::of(&find(&*jobs, "a-1").await.unwrap()).unwrap();
+    let settings = AppSettings::of(&Config::default());
+    let shown = info::of(&find(&*jobs, "a-1").await.unwrap(), &settings).unwrap();
     let data = &shown["data"];
     assert_eq!((&data["id"], &data["mode"]), (&json!("a-1"), &json!("workflow")));
     assert_eq!(data["user_input_form"][0]["text-input"]["variable"], "q");
@@ -284,7 +286,27 @@ async fn an_app_is_found_and_described_without_the_settings_of_its_features() {
         (&data["opening_statement"], &data["speech_to_text"]),
         (&json!("Hello"), &json!({"enabled": false}))
     );
-    assert_eq!(data["sensitive_word_avoidance"], json!({"enabled": true}));
+    let moderation = json!({"enabled": true, "type": "keywords", "configs": []});
+    assert_eq!(data["sensitive_word_avoidance"], moderation);
+    let keys: Vec<&str> = data.as_object().expect("fields").keys().map(String::as_str).collect();
+    let expected = [
+        "opening_statement",
+        "suggested_questions",
+        "suggested_questions_after_answer",
+        "speech_to_text",
+        "text_to_speech",
+        "retriever_resource",
+        "annotation_reply",
+        "more_like_this",
+        "user_input_form",
+        "sensitive_word_avoidance",
+        "file_upload",
+        "system_parameters",
+        "id",
+        "name",
+        "mode",
+    ];
+    assert_eq!(keys, expected);
     assert!(!shown.to_string().contains("hush"), "{shown}");
 }
 
