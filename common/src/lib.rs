@@ -8,6 +8,7 @@
 //!
 //! The crates `tidemill-base`, `tidemill-workflow`, `tidemill-engine` and `tidemill-wire` are pure: no I/O, no async runtime.
 
+pub mod app_parameters;
 pub mod config;
 pub mod http;
 pub mod mistakes;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidemill_common::config::{Config, model_of};
+use tidemill_common::config::Config;
 use tidemill_common::dsl::features::ServedFeatures;
 use tidemill_common::dsl::moderation::Moderation;
 use tidemill_common::dsl::{
@@ -82,14 +82,11 @@ impl Workflows {
                     http_default: config.compat.http_retry_default,
                     without_enabled: config.compat.retry_without_enabled,
                 },
-                served: served(config),
+                served: config.features.served(),
                 ..ParseOptions::default()
             },
             leaves_moderation_out: config.compat.moderation_left_out,
-            served: moderation::Served {
-                openai: model_of(&config.features.moderation_openai_model).is_some(),
-                extensions: config.features.moderation_extensions.keys().cloned().collect(),
-            },
+            served: config.features.served_moderation(),
         }
     }
 
@@ -211,16 +208,6 @@ impl Workflows {
                 self.known.get_or_load(hash, load).await
             }
         }
-    }
-}
-
-/// The features that these settings serve.
-fn served(config: &Config) -> ServedFeatures {
-    let names_model = |setting: &str| model_of(setting).is_some();
-    ServedFeatures {
-        suggested_questions: names_model(&config.features.suggested_model),
-        speech_to_text: names_model(&config.features.speech_to_text),
-        text_to_speech: names_model(&config.features.text_to_speech),
     }
 }
 

@@ -15,6 +15,16 @@ use uuid::{Builder, Uuid};
 
 use crate::clock::{Clock, SystemClock};
 
+/// The id of a version of an app that clients of Dify see as `workflow_id`: it follows from the names of both.
+pub fn workflow_uuid(app: &str, version: &str) -> Uuid {
+    named_uuid(&["workflow", app, version])
+}
+
+/// A UUID from names, the same in every process. Only the last of them may be any text; the others have no slash.
+pub fn named_uuid(names: &[&str]) -> Uuid {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("tidemill/{}", names.join("/")).as_bytes())
+}
+
 /// The error for text that is not a valid id of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a {what}: {expected}")]

@@ -39,6 +39,9 @@ pub const TIME_LIMIT_CHECK_MS: u64 = 1000;
 pub const HUMAN_INPUT_SECONDS_MAX: u64 = 7 * 24 * 3600;
 /// Deepest nesting of workflows that call workflows (`call_depth_max`). Dify's default.
 pub const CALL_DEPTH_MAX: u64 = 5;
+/// Most sub-workflow runs that one job has under way while its worker continues. Its worker orders no more; as a guard, the
+/// owner of the run stops the oldest when there is one more. The setting `plugins.app_calls_max` is not larger.
+pub const SIDE_CALLS_MAX: usize = 64;
 /// Values whose JSON is longer than this many bytes are stored as blobs (`inline_bytes_max`, at most 32 KiB).
 /// An inline value is written up to three times (fact, state, event); fetching a blob costs one round trip.
 pub const INLINE_BYTES_MAX: usize = 8 * 1024;

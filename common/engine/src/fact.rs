@@ -34,6 +34,8 @@ pub enum Fact {
     Child(Box<ChildFact>),
     /// A job waits for a time, an answer or another run, and no worker holds it.
     JobParked(JobParked),
+    /// A job orders a sub-workflow run, and its worker continues meanwhile.
+    JobCalled(JobCalled),
     /// A worker brought a result.
     JobSucceeded(JobDone),
     /// A worker brought a failure.
@@ -81,6 +83,7 @@ impl Fact {
             Self::JobStepped(_) => FactKind::JobStepped,
             Self::Child(_) => FactKind::Child,
             Self::JobParked(_) => FactKind::JobParked,
+            Self::JobCalled(_) => FactKind::JobCalled,
             Self::CallEnded(_) => FactKind::CallEnded,
             Self::ParentAsked(_) => FactKind::ParentAsked,
             Self::ParentAnswered(_) => FactKind::ParentAnswered,
@@ -251,6 +254,17 @@ pub struct JobParked {
     pub call: Option<Box<Call>>,
     /// The question, if the job waits for an answer.
     pub pause: Option<Box<JobQuestion>>,
+}
+
+/// See [`Fact::JobCalled`]. The worker follows the run by reading it, so its end wakes nothing.
+#[derive(Debug, Clone)]
+pub struct JobCalled {
+    pub job: JobRef,
+    /// When the attempt began.
+    pub started_at: Timestamp,
+    /// True when a child node calls. The parent itself has not begun then.
+    pub is_childs: bool,
+    pub call: Box<Call>,
 }
 
 /// A question that a job asks a person in one of its journal entries.

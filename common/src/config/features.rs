@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Config, ConfigError};
 use tidemill_base::hidden::{Hidden, HiddenUrl};
 use tidemill_base::limits;
+use tidemill_workflow::dsl::features::ServedFeatures;
+use tidemill_workflow::dsl::moderation;
 
 /// `[features]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,6 +103,26 @@ impl Config {
             }
         }
         Ok(())
+    }
+}
+
+impl FeaturesConfig {
+    /// The features that these settings serve.
+    pub fn served(&self) -> ServedFeatures {
+        let names_model = |setting: &str| model_of(setting).is_some();
+        ServedFeatures {
+            suggested_questions: names_model(&self.suggested_model),
+            speech_to_text: names_model(&self.speech_to_text),
+            text_to_speech: names_model(&self.text_to_speech),
+        }
+    }
+
+    /// The moderation that these settings serve.
+    pub fn served_moderation(&self) -> moderation::Served {
+        moderation::Served {
+            openai: model_of(&self.moderation_openai_model).is_some(),
+            extensions: self.moderation_extensions.keys().cloned().collect(),
+        }
     }
 }
 

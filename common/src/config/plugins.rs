@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError};
 use tidemill_base::hidden::HiddenUrl;
+use tidemill_base::limits::SIDE_CALLS_MAX;
 
 /// `[plugins]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,6 +66,11 @@ pub struct PluginsConfig {
     pub storage_bytes_max: u64,
     /// How deep the calls of plugins may be nested: each call of a tool by a plugin counts 1, also of a tool of Tidemill.
     pub nesting_max: u32,
+    /// Most apps whose runs a job waits for at once, with all invocations in it.
+    pub app_calls_max: usize,
+    /// How many invocations of a worker may wait for apps at once, in per cent of what it has least of: permits, processes, and
+    /// places of a plugin. One of each always stays for the others.
+    pub apps_percent: usize,
 }
 
 /// What comes first where both can do something.
@@ -107,6 +113,8 @@ impl Default for PluginsConfig {
             scratch_bytes_max: 1 << 30,
             storage_bytes_max: 16 << 20,
             nesting_max: 5,
+            app_calls_max: 8,
+            apps_percent: 50,
         }
     }
 }
@@ -143,6 +151,8 @@ impl Config {
             ("scratch_bytes_max", plugins.scratch_bytes_max, 1, BYTES_MAX),
             ("storage_bytes_max", plugins.storage_bytes_max, 1, BYTES_MAX),
             ("nesting_max", u64::from(plugins.nesting_max), 1, 100),
+            ("app_calls_max", count(plugins.app_calls_max), 1, count(SIDE_CALLS_MAX)),
+            ("apps_percent", count(plugins.apps_percent), 0, 90),
         ] {
             if !(least..=most).contains(&value) {
                 let key = format!("plugins.{key}");
@@ -172,5 +182,9 @@ mod tests {
         assert!(error.contains("plugins.session_seconds"), "{error}");
         let error = refused(|plugins| plugins.memory_bytes_max = 1).unwrap_err();
         assert!(error.contains("plugins.memory_bytes_max"), "{error}");
+        let error = refused(|plugins| plugins.app_calls_max = SIDE_CALLS_MAX + 1).unwrap_err();
+        assert!(error.contains("plugins.app_calls_max") && error.contains("1 to 64"), "{error}");
+        let error = refused(|plugins| plugins.apps_percent = 91).unwrap_err();
+        assert!(error.contains("plugins.apps_percent") && error.contains("0 to 90"), "{error}");
     }
 }

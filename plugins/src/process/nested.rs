@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::settings::ProcessLimits;
 
 tokio::task_local! {
     static NESTED: ();
@@ -24,9 +26,26 @@ pub(super) fn is_nested() -> bool {
 }
 
 /// How many of all the outermost invocations may have. They have one at least.
-pub(super) fn outermost_of(all: usize, nested_percent: usize) -> usize {
+fn outermost_of(all: usize, nested_percent: usize) -> usize {
     let kept = all.saturating_mul(nested_percent).div_ceil(100);
     all - kept.min(all.saturating_sub(1))
+}
+
+impl ProcessLimits {
+    /// Most processes in which sessions run that are not nested.
+    pub fn outermost_processes(&self) -> usize {
+        outermost_of(self.processes_max, self.nested_percent)
+    }
+
+    /// Most sessions of one plugin for one app.
+    pub(super) fn places_each(&self) -> usize {
+        self.processes_each_max.saturating_mul(self.sessions_max).min(Semaphore::MAX_PERMITS)
+    }
+
+    /// Most of them that are not nested.
+    pub fn outermost_places(&self) -> usize {
+        outermost_of(self.places_each(), self.nested_percent)
+    }
 }
 
 /// What a session holds until its end.

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::launch::Launch;
-use super::nested::{Held, is_nested, outermost_of};
+use super::nested::{Held, is_nested};
 use super::room::Room;
 use super::scratch::Base;
 use super::shared::{Shared, lock};
@@ -81,8 +81,8 @@ impl Plugins {
     /// A host without processes. They are started when they are needed.
     pub fn new(settings: Settings, host: Host, http: Arc<Http>) -> Self {
         let limits = &settings.process;
-        let outermost = outermost_of(limits.processes_max, limits.nested_percent);
-        let (processes, outermost) = (Semaphore::new(limits.processes_max), Semaphore::new(outermost));
+        let (processes, outermost) = (limits.processes_max, limits.outermost_processes());
+        let (processes, outermost) = (Semaphore::new(processes), Semaphore::new(outermost));
         let (processes, outermost) = (Arc::new(processes), Arc::new(outermost));
         Self { settings, host, http, processes, outermost, runners: Mutex::default(), base: Mutex::default() }
     }
@@ -230,12 +230,10 @@ impl Plugins {
 
     fn runner(&self, installed: &Installed, owner: &str) -> Arc<Runner> {
         let limits = &self.settings.process;
-        let places = limits.processes_each_max.saturating_mul(limits.sessions_max);
-        let places = places.min(Semaphore::MAX_PERMITS);
         let new = || {
             Arc::new(Runner {
-                places: Arc::new(Semaphore::new(places)),
-                outermost: Arc::new(Semaphore::new(outermost_of(places, limits.nested_percent))),
+                places: Arc::new(Semaphore::new(limits.places_each())),
+                outermost: Arc::new(Semaphore::new(limits.outermost_places())),
                 state: Mutex::default(),
                 started: Notify::new(),
             })

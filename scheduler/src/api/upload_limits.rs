@@ -1,15 +1,11 @@
-//! The limits of uploads: sizes by kind, names, extensions, and what `/v1/parameters` says about them. Pure, with Dify's rules
-//! and words.
+//! The limits of uploads: sizes by kind, names, extensions. Pure, with Dify's rules and words.
 
 use axum::http::StatusCode;
-use serde_json::{Value as Json, json};
 use tidemill_common::config::Config;
 use tidemill_common::value::file_name::{FileFacts, Known};
 
 use super::error::ApiError;
 
-/// Dify counts in these.
-const MEGABYTE: u64 = 1024 * 1024;
 /// Longest name that is kept whole, in characters, as on Dify.
 const NAME_CHARS_MAX: usize = 200;
 /// Characters that no name may have: they separate folders, or mean something to some file system or shell.
@@ -38,18 +34,6 @@ pub(super) fn limit_of(config: &Config, name: &str) -> Limit {
 pub(super) fn largest(config: &Config) -> u64 {
     let (uploads, other) = (&config.uploads, config.scheduler.upload_bytes_max);
     uploads.image_bytes_max.max(uploads.video_bytes_max).max(uploads.audio_bytes_max).max(other)
-}
-
-/// The `system_parameters` of `GET /v1/parameters`: sizes in MB, as Dify tells them.
-pub(crate) fn system_parameters(config: &Config) -> Json {
-    let megabytes = |bytes: u64| bytes / MEGABYTE;
-    json!({
-        "image_file_size_limit": megabytes(config.uploads.image_bytes_max),
-        "video_file_size_limit": megabytes(config.uploads.video_bytes_max),
-        "audio_file_size_limit": megabytes(config.uploads.audio_bytes_max),
-        "file_size_limit": megabytes(config.scheduler.upload_bytes_max),
-        "workflow_file_upload_limit": config.uploads.workflow_files_max,
-    })
 }
 
 /// The error for a file that is too large.
@@ -97,10 +81,11 @@ pub(super) fn checked_name(config: &Config, given: &str) -> Result<String, ApiEr
 mod tests {
     use super::*;
 
+    const MEGABYTE: u64 = 1024 * 1024;
+
     #[test]
-    fn each_kind_has_its_limit_and_front_ends_are_told() {
-        let mut config = Config::default();
-        config.uploads.audio_bytes_max = 7 * MEGABYTE + 1;
+    fn each_kind_has_its_limit() {
+        let config = Config::default();
         for (name, megabytes, setting) in [
             ("a.PNG", 10, "uploads.image_bytes_max"),
             ("a.mp4", 100, "uploads.video_bytes_max"),
@@ -109,11 +94,6 @@ mod tests {
         ] {
             assert_eq!(limit_of(&config, name), Limit { max: megabytes * MEGABYTE, setting }, "{name}");
         }
-        let expected = json!({
-            "image_file_size_limit": 10, "video_file_size_limit": 100, "audio_file_size_limit": 7,
-            "file_size_limit": 15, "workflow_file_upload_limit": 10,
-        });
-        assert_eq!(system_parameters(&config), expected);
         assert_eq!(largest(&config), 100 * MEGABYTE);
     }
 

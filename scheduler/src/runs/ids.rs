@@ -1,13 +1,10 @@
 //! Ids that `/v1` shows as UUIDs, because clients of Dify check that they are. Each follows from what it names, so none
 //! is stored, and every scheduler finds the same one.
 
-use tidemill_common::ids::RunId;
+use tidemill_common::ids::{RunId, named_uuid as named};
 use uuid::Uuid;
 
-/// The id of a version of an app: Dify's `workflow_id`.
-pub fn workflow_uuid(app: &str, version: &str) -> Uuid {
-    named(&["workflow", app, version])
-}
+pub use tidemill_common::ids::workflow_uuid;
 
 /// The id of a user of an app: Dify's end user.
 pub fn end_user_uuid(app: &str, user: &str) -> Uuid {
@@ -32,11 +29,6 @@ pub fn app_uuid(reserved: RunId) -> Uuid {
 /// The id of the workspace: one for each namespace.
 pub fn tenant_uuid(namespace: &str) -> Uuid {
     named(&["workspace", namespace])
-}
-
-/// A UUID from names. Only the last of them may be any text; the others have no slash.
-fn named(names: &[&str]) -> Uuid {
-    Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("tidemill/{}", names.join("/")).as_bytes())
 }
 
 #[cfg(test)]

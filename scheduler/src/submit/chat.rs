@@ -102,7 +102,7 @@ impl Submitter {
         };
         let (id, entered) = match self.store.enter_conversation(&entering).await? {
             // As on Dify: a client that names a conversation of another user begins a new one.
-            Entered::Unknown if submission.only_known_conversation => {
+            Entered::Unknown if submission.only_known_conversation && submission.called.is_none() => {
                 let id = conversation::new_id(run, self.meta().await?);
                 let fresh = Entering { conversation: reference(id.clone()), must_exist: false, ..entering };
                 (id, self.store.enter_conversation(&fresh).await?)

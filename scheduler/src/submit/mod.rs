@@ -283,6 +283,7 @@ impl Submitter {
             (prepared.options.inline_bytes_max, self.config.run.value_bytes_max);
         let mut blobs = BlobWriter::new(self.store.clone(), run.shard(), inline_bytes_max, value_bytes_max);
         let head = self.head(&submission, prepared, run, &mut blobs).await?;
+        let begins_conversation = submission.conversation_id.as_deref() == Some("");
         let host = std::mem::take(&mut submission.host);
         let handed =
             if submission.is_of_operator { inputs::runs_of_files(&submission) } else { Default::default() };
@@ -319,7 +320,9 @@ impl Submitter {
         {
             created = self.store.create_run(&new).await?;
         }
-        if created == Created::Closed(AppState::Removing) {
+        if created == Created::Closed(AppState::Removing)
+            || (created == Created::Passed && begins_conversation && !self.exists(run).await?)
+        {
             self.leave(&head, graph, run).await?;
         }
         let is_new = is_new(created, head.app.as_deref())?;
@@ -390,8 +393,14 @@ impl Submitter {
         })
     }
 
-    /// Removes the conversation that a run of a removed app has just entered. The removal may have looked for conversations
-    /// before.
+    /// Whether a run was created, perhaps by another scheduler.
+    async fn exists(&self, run: RunId) -> Result<bool, StoreError> {
+        let fields = self.store.app_records().fields_of_runs(&[run], &["status"]).await?;
+        Ok(fields.iter().any(|fields| !fields.is_empty()))
+    }
+
+    /// Removes the conversation that a run which is not created has just entered: a run of a removed app, because the removal
+    /// may have looked for conversations before, or a called one whose caller has dropped the order.
     async fn leave(&self, head: &RunHead, graph: &Graph, run: RunId) -> Result<(), StoreError> {
         let Some(id) = head.conversation_id.clone().filter(|_| head.leaves_turn) else { return Ok(()) };
         let of = ConversationRef {

@@ -3,6 +3,7 @@
 //! say so.
 #![allow(clippy::print_stdout, reason = "a test that is left out says so")]
 
+mod apps;
 mod asks;
 mod credentials;
 mod fleet;

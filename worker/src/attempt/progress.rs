@@ -289,7 +289,9 @@ fn of_child(report: Report) -> ChildEvent {
         Report::Chunk { selector, offset, text, .. } => ChildEvent::Chunk { selector, offset, text },
         Report::Step { events, charge, .. } => ChildEvent::Step { events, charge },
         Report::Child { what, .. } => what,
-        Report::Started { .. } | Report::Parked { .. } | Report::Ended { .. } => ChildEvent::Started,
+        Report::Started { .. } | Report::Parked { .. } | Report::Called { .. } | Report::Ended { .. } => {
+            ChildEvent::Started
+        }
     }
 }
 

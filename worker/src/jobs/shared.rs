@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) prompt_bytes_max: usize,
     /// How `http-request` nodes read answers.
     pub(crate) answers: AnswerRules,
+    /// Most apps whose runs a job waits for at once.
+    pub(crate) app_calls_max: usize,
 }
 
 impl Settings {
@@ -60,6 +62,7 @@ impl Settings {
             parameter_rounds_max: worker.parameter_rounds_max,
             prompt_bytes_max: worker.prompt_bytes_max,
             answers: AnswerRules::of(&config.compat),
+            app_calls_max: config.plugins.app_calls_max,
         }
     }
 }

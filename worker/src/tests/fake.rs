@@ -88,6 +88,10 @@ pub(crate) struct State {
     pub(crate) begun: Vec<String>,
     /// States of sub-workflow runs.
     pub(crate) called: HashMap<RunId, Called>,
+    /// How often a state of a sub-workflow run was read.
+    pub(crate) looked: usize,
+    /// Apps by their ids.
+    pub(crate) apps: HashMap<String, App>,
     /// States of pauses.
     pub(crate) paused: HashMap<String, Paused>,
 }
@@ -510,7 +514,9 @@ impl Jobs for FakeJobs {
         Ok(self.state().paused.get(pause).cloned().unwrap_or(Paused::Unknown))
     }
     async fn called(&self, _: RunId, run: RunId) -> Result<Called, StoreError> {
-        Ok(self.state().called.get(&run).cloned().unwrap_or(Called::Unknown))
+        let mut state = self.state();
+        state.looked += 1;
+        Ok(state.called.get(&run).cloned().unwrap_or(Called::Unknown))
     }
     async fn record_step(
         &self,
@@ -548,8 +554,8 @@ impl Jobs for FakeJobs {
     async fn put_call(&self, _: PutEntry<'_>) -> Result<EntryPut, StoreError> {
         Ok(EntryPut::Full)
     }
-    async fn app_called(&self, _: &str) -> Result<Option<App>, StoreError> {
-        Ok(None)
+    async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError> {
+        Ok(self.state().apps.get(wanted).cloned())
     }
     async fn note_files(&self, _: RunId) -> Result<bool, StoreError> {
         Ok(true)

@@ -47,6 +47,7 @@ pub(crate) fn step(cx: &mut Step<'_>, fact: Fact) {
         | Fact::JobStarted(_)
         | Fact::JobChunk(_)
         | Fact::JobParked(_)
+        | Fact::JobCalled(_)
         | Fact::JobLost(_)
         | Fact::Defect(_)
         | Fact::TimerFired(_)

@@ -138,6 +138,7 @@ fn reopen(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
         state.parked = None;
         // A sub-workflow run belongs to the exported run. This run orders its own.
         state.call = None;
+        state.side_calls.clear();
         state.charged = Cost::default();
         state.delivery = 0;
         if !state.is_between() {

@@ -1,7 +1,7 @@
 //! Applies a failure that a worker reports: another attempt, the node's error strategy, or the end of the run.
 
 use crate::fact::JobDone;
-use crate::flow::{clock, containers, hooks, ready, settle, time_limit, warnings};
+use crate::flow::{clock, containers, hooks, ready, settle, subruns, time_limit, warnings};
 use crate::on::job_started;
 use crate::state::run::PendingEnd;
 use crate::step::Step;
@@ -18,6 +18,8 @@ pub(crate) fn step(cx: &mut Step<'_>, mut it: JobDone) {
     if it.record.error_type == EngineErrorType::RunTimeOver.name() {
         return time_limit::ended_by_worker(cx);
     }
+    // Also when the node does not end with its job.
+    subruns::leave(cx, &it.job.frame, it.job.node);
     if containers::is_part(cx, &it.job.frame, it.job.node) {
         containers::part_done(cx, &it.job.frame, it.job.node, *it.record);
     } else {

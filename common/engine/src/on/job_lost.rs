@@ -2,7 +2,7 @@
 //! The old entry is taken back, so that no worker executes it in vain if it still exists.
 
 use crate::fact::JobLost;
-use crate::flow::{ready, timeouts};
+use crate::flow::{ready, subruns, timeouts};
 use crate::order::changes::CancelledJob;
 use crate::step::Step;
 
@@ -16,6 +16,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: &JobLost) {
         // The timers of the lost job do not apply to the new one.
         let attempt = cx.run.node(&it.frame, it.node).map_or(1, |n| n.attempt);
         timeouts::over(cx, &it.frame, it.node, attempt);
+        subruns::leave(cx, &it.frame, it.node);
         ready::order_job(cx, &it.frame, it.node);
     }
 }

@@ -25,6 +25,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: JobParked) {
     clock::job_worked(cx, &it.job.frame, it.job.node, it.parked_at.unwrap_or(it.started_at));
     let (frame, node, attempt) = (it.job.frame.clone(), it.job.node, it.job.attempt);
     timeouts::over(cx, &frame, node, attempt);
+    subruns::leave(cx, &frame, node);
     cx.update(&frame, node, |state| {
         state.status = NodeStatus::Retrying;
         state.job = None;

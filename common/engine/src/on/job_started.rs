@@ -2,7 +2,7 @@
 //! run runs from there, to the end of the job.
 
 use crate::fact::{JobRef, JobStarted};
-use crate::flow::{clock, edges, timeouts};
+use crate::flow::{clock, edges, subruns, timeouts};
 use crate::state::run::NodeStatus;
 use crate::step::Step;
 use tidemill_base::clock::Timestamp;
@@ -74,6 +74,9 @@ fn hold(cx: &mut Step<'_>, job: &JobRef, at: Timestamp, has_begun: bool) {
     if is_known {
         // The children of this job have begun before.
         cx.run.clock = before;
+    } else {
+        // The worker that had the job before no longer follows what it has called.
+        subruns::leave(cx, &job.frame, job.node);
     }
     if was_queued {
         timeouts::started(cx, &job.frame, job.node, attempt, has_ended);

@@ -3,7 +3,7 @@
 
 use crate::fact::JobDone;
 use crate::flow::pauses;
-use crate::flow::{clock, containers, hooks, ready, response, settle, warnings};
+use crate::flow::{clock, containers, hooks, ready, response, settle, subruns, warnings};
 use crate::on::job_started;
 use crate::step::Step;
 
@@ -15,6 +15,8 @@ pub(crate) fn step(cx: &mut Step<'_>, mut it: JobDone) {
     clock::job_worked(cx, &it.job.frame, it.job.node, it.finished_at);
     let (frame, node) = (it.job.frame.clone(), it.job.node);
     warnings::note_all(cx, node, &mut it.record.warnings);
+    // Also when the node does not end with its job.
+    subruns::leave(cx, &frame, node);
     if containers::is_part(cx, &frame, node) {
         containers::part_done(cx, &frame, node, *it.record);
     } else if let Some(ended) = hooks::take(cx, &frame, node) {

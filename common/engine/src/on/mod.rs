@@ -5,6 +5,7 @@ mod answer;
 mod child;
 mod chunk;
 mod import;
+mod job_called;
 mod job_failed;
 mod job_lost;
 mod job_parked;
@@ -33,6 +34,7 @@ pub(crate) fn apply(cx: &mut Step<'_>, fact: Fact) {
         Fact::JobStepped(it) => job_stepped::step(cx, it),
         Fact::Child(it) => child::step(cx, *it),
         Fact::JobParked(it) => job_parked::step(cx, it),
+        Fact::JobCalled(it) => job_called::step(cx, it),
         Fact::JobSucceeded(it) => job_succeeded::step(cx, it),
         Fact::JobFailed(it) => job_failed::step(cx, it),
         Fact::JobLost(it) => job_lost::step(cx, &it),

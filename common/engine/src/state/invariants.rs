@@ -7,6 +7,7 @@ use crate::state::pause::PauseStatus;
 use crate::state::run::{EdgeState, Frame, NodeState, NodeStatus, RunState, RunStatus, derive_edges};
 use crate::state::totals::Sums;
 use tidemill_base::ids::FramePath;
+use tidemill_base::limits;
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::Phase;
 
@@ -75,6 +76,11 @@ pub const INVARIANTS: &[Invariant] = &[
         says: "a node whose end waits for its hooks is ready or has a job",
         holds: ends_wait_for_hooks,
     },
+    Invariant {
+        id: "INV-15",
+        says: "only a node with a job has sub-workflow runs beside it, and a bounded number",
+        holds: side_calls_have_jobs,
+    },
 ];
 
 /// Returns the ids of the invariants that do not hold.
@@ -85,6 +91,13 @@ pub fn broken(run: &RunState) -> Vec<&'static str> {
 /// Returns the invariants that do not hold.
 pub fn contradictions(run: &RunState) -> impl Iterator<Item = &'static Invariant> {
     INVARIANTS.iter().filter(|invariant| !(invariant.holds)(run))
+}
+
+fn side_calls_have_jobs(run: &RunState) -> bool {
+    run.frames.values().flat_map(|f| &f.nodes).all(|state| {
+        state.side_calls.is_empty()
+            || (state.status.has_job() && state.side_calls.len() <= limits::SIDE_CALLS_MAX)
+    })
 }
 
 fn jobs_are_known(run: &RunState) -> bool {

@@ -137,6 +137,8 @@ pub struct NodeState {
     pub parked: Option<Arc<str>>,
     /// The sub-workflow run that the present attempt has called.
     pub call: Option<Box<OpenCall>>,
+    /// The sub-workflow runs that the job has ordered while its worker continues. Those that have ended are not in it.
+    pub side_calls: Vec<RunId>,
     /// The end of the node, while its hooks after the end are still to run.
     pub ended: Option<Box<PendingEnd>>,
     /// The progress of a container, while it is open.

@@ -30,6 +30,7 @@ fact_kinds! {
     JobStepped "step",
     Child "child",
     JobParked "parked",
+    JobCalled "called",
     CallEnded "call_ended",
     ParentAsked "parent_asked",
     ParentAnswered "parent_answered",
@@ -85,6 +86,7 @@ pub const REPORTS: Facts = Facts {
         F::JobStepped,
         F::Child,
         F::JobParked,
+        F::JobCalled,
         F::JobSucceeded,
         F::JobFailed,
         // A job that no worker took in time counts as begun, and fails.

@@ -14,6 +14,7 @@ mod elsewhere;
 mod people;
 mod play;
 mod sheet;
+mod side_calls;
 mod under_start;
 mod worker;
 

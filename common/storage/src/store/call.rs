@@ -31,8 +31,10 @@ impl WaitingCall {
 pub enum Called {
     /// It was never ordered.
     Unknown,
-    /// It is ordered or in progress.
+    /// It is ordered and not created yet.
     Waits,
+    /// It is in progress: the fields of its hash.
+    Runs(HashMap<String, String>),
     /// It could not be created, for this reason.
     Refused(String),
     /// It has ended: the fields of its hash.
@@ -54,7 +56,7 @@ impl Called {
             None if is_pending => Self::Waits,
             None => Self::Gone,
             Some(Some(status)) if status.is_over() => Self::Ended(fields),
-            Some(Some(_) | None) => Self::Waits,
+            Some(Some(_) | None) => Self::Runs(fields),
         }
     }
 }

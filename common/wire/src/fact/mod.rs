@@ -7,6 +7,7 @@
 //! | `step` | worker, with the journal | the job, `events` as `[[type, data]]`, `charge` |
 //! | `child_started`, `child_chunk`, `child_step`, `child_retry`, `child_ended` | worker; the last two with the journal | the job, the `child` within its node, its try, and what happened |
 //! | `parked` | worker | the job, `wait_ms`, `reason`; `childs` when a node inside it waits; `call` when it waits for a run: its id, `app`, `given`; `pause` when it waits for an answer: its `id`, `step`, `request` |
+//! | `called` | worker, with the journal | the job, and the `call` of a run beside it: its id, `app`, `given`; `childs` when a node inside it calls |
 //! | `continue` | the owner | nothing |
 //! | `stop`, `pause` | API | the reason |
 //! | `resume` | API | nothing |
@@ -43,8 +44,8 @@ use tidemill_base::ids::FramePath;
 use tidemill_base::value::{JsonMap, Selector};
 use tidemill_engine::Fact;
 use tidemill_engine::fact::{
-    Answer, AnswerContent, Call, Charge, JobChunk, JobParked, JobQuestion, JobRef, JobStarted, JobStepped,
-    PauseCommand, Stop, UpdateVariables,
+    Answer, AnswerContent, Call, Charge, JobCalled, JobChunk, JobParked, JobQuestion, JobRef, JobStarted,
+    JobStepped, PauseCommand, Stop, UpdateVariables,
 };
 use tidemill_engine::state::run::RunHead;
 use tidemill_engine::state::step_event::StepEvent;
@@ -75,6 +76,8 @@ pub mod kind {
     pub const CHILD_ENDED: &str = "child_ended";
     /// A job waits and no worker holds it.
     pub const PARKED: &str = "parked";
+    /// A job calls a run and continues.
+    pub const CALLED: &str = "called";
     /// A result.
     pub const DONE: &str = "done";
     /// A failure.
@@ -102,7 +105,7 @@ pub mod kind {
     /// A run continues from another run's state.
     pub const IMPORT: &str = "import";
     /// All kinds.
-    pub const ALL: [&str; 23] = [
+    pub const ALL: [&str; 24] = [
         START,
         STARTED,
         CHUNK,
@@ -113,6 +116,7 @@ pub mod kind {
         CHILD_RETRY,
         CHILD_ENDED,
         PARKED,
+        CALLED,
         DONE,
         FAILED,
         CONTINUE,
@@ -216,8 +220,19 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
             call: map.take_map("call").map(read_call).transpose()?.map(Box::new),
             pause: map.take_map("pause").map(|map| read_asked(&map)).transpose()?.map(Box::new),
         })),
+        kind::CALLED => Ok(Fact::JobCalled(JobCalled {
+            job,
+            started_at: time(&map, "started_at")?,
+            is_childs: map.get("childs").and_then(Json::as_bool).unwrap_or(false),
+            call: read_called(&mut map)?,
+        })),
         other => Err(WireError::Unknown { what: WHAT, kind: other.to_string() }),
     }
+}
+
+fn read_called(map: &mut Fields<'_>) -> Result<Box<Call>, WireError> {
+    let call = map.take_map("call").ok_or_else(|| WireError::malformed(WHAT, "call is missing"))?;
+    read_call(call).map(Box::new)
 }
 
 fn read_call(mut map: JsonMap) -> Result<Call, WireError> {

@@ -76,6 +76,14 @@ pub enum Report {
         /// The question, when it waits for an answer.
         pause: Option<Box<JobQuestion>>,
     },
+    /// The job orders a sub-workflow run, and its worker continues meanwhile.
+    Called {
+        /// When the attempt began.
+        started_at: Timestamp,
+        /// Whether a child node calls.
+        is_childs: bool,
+        call: Box<Call>,
+    },
     /// The attempt has ended. It failed when the record holds an error or `failed` is set.
     Ended {
         started_at: Timestamp,
@@ -96,6 +104,7 @@ impl Report {
             Self::Step { .. } => kind::STEP,
             Self::Child { what, .. } => child::kind_of(what),
             Self::Parked { .. } => kind::PARKED,
+            Self::Called { .. } => kind::CALLED,
             Self::Ended { failed: false, .. } => kind::DONE,
             Self::Ended { failed: true, .. } => kind::FAILED,
         }
@@ -151,6 +160,13 @@ impl Report {
                 if let Some(asked) = pause {
                     object.value("pause", &asked_json(asked));
                 }
+            }
+            Self::Called { started_at, is_childs, call } => {
+                object.number("started_at", started_at.micros());
+                if *is_childs {
+                    object.value("childs", &true);
+                }
+                object.value("call", &call_json(call));
             }
             Self::Ended { started_at, finished_at, record, streamed, failed: _ } => {
                 object.number("started_at", started_at.micros());

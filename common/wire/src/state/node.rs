@@ -11,7 +11,7 @@ use crate::codec::text::{ObjectText, put_stored};
 use crate::record::{read_record, write_record};
 use crate::state::frames;
 use tidemill_base::clock::Timestamp;
-use tidemill_base::ids::{FramePath, NodeId};
+use tidemill_base::ids::{FramePath, NodeId, RunId};
 use tidemill_base::value::{JsonMap, Stored};
 use tidemill_engine::state::clock::Clock;
 use tidemill_engine::state::cost::Cost;
@@ -65,6 +65,9 @@ pub(crate) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str)
     if let Some(call) = &node.call {
         object.text(if call.ended { "called" } else { "calls" }, &call.run.to_string());
     }
+    if !node.side_calls.is_empty() {
+        object.value("side_calls", &node.side_calls);
+    }
     if let Some(ended) = &node.ended {
         object.open("ended");
         if ended.failed {
@@ -113,6 +116,7 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         charged: map.get("charged").and_then(Json::as_object).map(frames::read_spent).unwrap_or_default(),
         parked: words("parked").map(Arc::from),
         call: open_call(&map),
+        side_calls: side_calls(&map),
         ended: map.get("ended").and_then(Json::as_object).map(ended).transpose()?,
         body: frames::read_body(map.get("body"))?,
         inside: frames::read_tally(map.get("inside")),
@@ -136,6 +140,12 @@ fn ended(map: &JsonMap) -> Result<Box<PendingEnd>, WireError> {
 fn open_call(map: &JsonMap) -> Option<Box<OpenCall>> {
     let of = |key: &str, ended| Some(OpenCall { run: map.get(key)?.as_str()?.parse().ok()?, ended });
     of("calls", false).or_else(|| of("called", true)).map(Box::new)
+}
+
+/// The sub-workflow runs that the job has called and continues beside. Older versions do not write them.
+fn side_calls(map: &JsonMap) -> Vec<RunId> {
+    let runs = map.get("side_calls").and_then(Json::as_array).into_iter().flatten();
+    runs.filter_map(|run| run.as_str()?.parse().ok()).collect()
 }
 
 /// The stored form of a variable.

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 use tidemill_common::dsl::{Document, DocumentNode};
 use tidemill_common::graph::{Front, SimpleMode};
+use tidemill_common::nodes::tool::form::shown;
 use tidemill_common::value::JsonMap;
 use tidemill_common::workflows::WorkflowError;
 
@@ -15,25 +16,12 @@ const WITH_ICON: [&str; 2] = ["builtin", "api"];
 pub(super) fn form(workflow: &Workflow) -> Result<Vec<Json>, GraphError> {
     let graph = &workflow.graph;
     let root = graph.node(graph.root);
-    let kinds = root.data.form_fields();
-    if kinds.is_empty() {
+    if root.data.form_fields().is_empty() {
         return Ok(Vec::new());
     }
     let document = document(workflow)?;
     let start = document.nodes.iter().find(|node| node.id == root.id.as_str());
-    let fields = start.and_then(|node| node.data.get("variables")?.as_array());
-    let fields = fields.into_iter().flatten().filter_map(Json::as_object);
-    let is_simple = graph.front.mode.is_some();
-    Ok(kinds.iter().zip(fields).map(|(kind, field)| entry(kind.kind.name(), field, is_simple)).collect())
-}
-
-/// A field under the name of its kind. The forms of apps without a workflow name the kind only there.
-fn entry(kind: &str, field: &JsonMap, is_simple: bool) -> Json {
-    let mut field = field.clone();
-    if is_simple {
-        field.shift_remove("type");
-    }
-    json!({kind: field})
+    Ok(start.map(|node| shown(&node.data, graph.front.mode.is_some())).unwrap_or_default())
 }
 
 /// The icon of each tool, by the tool's name: the one in the file, else the one that Dify shows for a tool without one.

@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_common::ids::RunId;
+use tidemill_common::graph::AppMode;
+use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::nodes::tool::{APP_NOT_FOUND, APP_NOT_PUBLISHED};
 use tidemill_common::store::{App, Refusal, Runs, StoreError, WaitingCall};
 use tidemill_common::wire::fact::between_runs;
@@ -146,11 +147,7 @@ impl SubrunStarter {
     }
 
     /// Begins to create the runs that wait, except those that are being created.
-    async fn begin_waiting(
-        &self,
-        shards: &[tidemill_common::ids::ShardId],
-        tasks: &mut Tasks,
-    ) -> Result<(), StoreError> {
+    async fn begin_waiting(&self, shards: &[ShardId], tasks: &mut Tasks) -> Result<(), StoreError> {
         if shards.is_empty() {
             return Ok(());
         }
@@ -193,8 +190,17 @@ impl SubrunStarter {
         let inputs = order.open(&*self.store, call.caller.shard()).await?;
         let app = self.app(&order.app).await?;
         let caller = order.caller(call.caller);
+        let (is_chat, chat) = (inputs.chat.is_some(), inputs.chat.unwrap_or_default());
+        if is_chat && app.mode == AppMode::Workflow.name() {
+            // It was published again since the plugin has asked.
+            return Err(OrderError::Permanent(format!("the app {} is no chat any more", app.id)));
+        }
+        self.check_shard(&chat.conversation, call.caller.shard()).await?;
         let submission = Submission {
             files: inputs.files,
+            only_known_conversation: !chat.conversation.is_empty(),
+            conversation_id: is_chat.then_some(chat.conversation),
+            query: chat.query,
             call_depth: order.depth,
             user: order.user,
             key: order.key,
@@ -206,6 +212,17 @@ impl SubrunStarter {
             Ok(_) | Err(SubmitError::Passed) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// A called run is on the shard of its caller, and a run is on the shard of its conversation.
+    async fn check_shard(&self, conversation: &str, shard: ShardId) -> Result<(), OrderError> {
+        if conversation.is_empty() || self.submitter.shard_of_conversation(conversation).await? == shard {
+            return Ok(());
+        }
+        Err(OrderError::Permanent(format!(
+            "the conversation {conversation} is on another shard than the run that asks for it, so it cannot be continued \
+             from there; without conversation_id, a new one begins"
+        )))
     }
 
     /// Finds an app by its id, or else by its name. The errors have Dify's words.
@@ -250,7 +267,6 @@ mod tests {
     use tidemill_common::clock::SystemClock;
     use tidemill_common::config::Config;
     use tidemill_common::graph::GraphHash;
-    use tidemill_common::ids::ShardId;
     use tidemill_common::store::memory::MemoryStore;
     use tidemill_common::store::{Commit, Shards};
     use tidemill_common::wire::commit::{CallsWrite, RunWrite};
@@ -285,6 +301,24 @@ mod tests {
         starter.begin_waiting(&[shard], &mut tasks).await.unwrap();
         let begun: HashSet<RunId> = tasks.runs.values().copied().collect();
         assert_eq!(begun, ordered.into_iter().collect());
+    }
+
+    #[tokio::test]
+    async fn a_called_chat_continues_only_a_conversation_of_the_shard_of_its_caller() {
+        let store = Arc::new(MemoryStore::with(Arc::new(SystemClock), 8, 100));
+        let config = Arc::new(Config::default());
+        let workflows = Arc::new(Workflows::new(&config, None));
+        let submitter = Arc::new(Submitter::new(store.clone(), config, workflows));
+        let starter = SubrunStarter::new(store, submitter.clone(), Arc::default());
+        let its = submitter.shard_of_conversation("conv-1").await.unwrap();
+        for number in 0..8 {
+            let shard = ShardId(number);
+            assert!(starter.check_shard("", shard).await.is_ok(), "a new one");
+            let checked = starter.check_shard("conv-1", shard).await;
+            assert_eq!(checked.is_ok(), shard == its, "{number}: {checked:?}");
+        }
+        let wrong = starter.check_shard("a:b", its).await;
+        assert!(matches!(wrong, Err(OrderError::Permanent(_))), "{wrong:?}");
     }
 
     #[tokio::test]

@@ -33,6 +33,24 @@ pub(super) struct Order {
 pub(super) struct RunInputs {
     pub(super) inputs: JsonMap,
     pub(super) files: Vec<Json>,
+    /// The message and the conversation, if it is a call of a chat.
+    pub(super) chat: Option<ChatMessage>,
+}
+
+/// A message of a called chat.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct ChatMessage {
+    pub(super) query: String,
+    /// The conversation that it continues; empty for a new one.
+    pub(super) conversation: String,
+}
+
+impl ChatMessage {
+    fn take(given: &mut JsonMap) -> Option<Self> {
+        let text = |value: Option<Json>| value.and_then(|value| value.as_str().map(str::to_owned));
+        let query = text(given.remove("query"))?;
+        Some(Self { query, conversation: text(given.remove("conversation_id")).unwrap_or_default() })
+    }
 }
 
 impl Order {
@@ -81,6 +99,7 @@ impl Order {
         Ok(RunInputs {
             inputs: map.remove("inputs").and_then(|v| v.as_object().cloned()).unwrap_or_default(),
             files: map.remove("files").and_then(|v| v.as_array().cloned()).unwrap_or_default(),
+            chat: ChatMessage::take(&mut map),
         })
     }
 }
@@ -108,6 +127,24 @@ mod tests {
         let opened = Order::read(text).unwrap().open(&store, ShardId(0)).await;
         let error = opened.err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(error, "the inputs of the call (blob b1) are no longer there");
+    }
+
+    #[tokio::test]
+    async fn an_order_of_a_chat_has_its_message_and_its_conversation() {
+        let clock = std::sync::Arc::new(tidemill_common::clock::SystemClock);
+        let store = tidemill_common::store::memory::MemoryStore::with(clock, 1, 10);
+        let message = |query: &str, conversation: &str| {
+            Some(ChatMessage { query: query.into(), conversation: conversation.into() })
+        };
+        for (given, expected) in [
+            (json!({"inputs": {}}), None),
+            (json!({"inputs": {}, "query": "Hi"}), message("Hi", "")),
+            (json!({"inputs": {}, "query": "Hi", "conversation_id": "c"}), message("Hi", "c")),
+        ] {
+            let order = json!({"app": "a", "node": "t", "given": given}).to_string();
+            let opened = Order::read(&order).unwrap().open(&store, ShardId(0)).await.unwrap();
+            assert_eq!(opened.chat, expected, "{given}");
+        }
     }
 
     #[test]

@@ -5,10 +5,11 @@
 //! A job without entries has no extra cost. A job that the worker has lost learns that at its next entry: the call does
 //! not return, and the job's task is stopped.
 
+mod beside;
 mod entry_keys;
 mod waiting;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -27,11 +28,13 @@ use tidemill_common::value::secrets::Secrets;
 use tidemill_common::warning::{self, Warning};
 use tidemill_common::wire::fact::report::Report;
 
+use crate::attempt::journal::beside::SideCalls;
 use crate::attempt::spill;
 use crate::jobs::backoff::Backoff;
 use crate::jobs::handle::JobHandle;
 use crate::metrics;
 
+pub(crate) use crate::attempt::journal::beside::SideCall;
 pub(crate) use crate::attempt::journal::entry_keys::ToolEntryKeys;
 pub use crate::attempt::journal::waiting::{CallEnd, PauseEnd};
 use crate::attempt::own_files::Allowed;
@@ -131,6 +134,8 @@ pub struct Journal {
     warnings: Mutex<Vec<Warning>>,
     /// Runs whose files were shown to a model.
     allowed: Allowed,
+    /// The places of the job for sub-workflow runs beside it.
+    side_calls: Arc<SideCalls>,
 }
 
 /// The entries this journal has begun.
@@ -171,6 +176,7 @@ impl Journal {
         };
         let wait_max = handle.core.settings.job_wait_max;
         let (secrets, enclosing) = (Secrets::default(), Vec::new());
+        let side_calls = SideCalls::new(handle.core.settings.app_calls_max);
         Self {
             handle: handle.clone(),
             of,
@@ -183,6 +189,7 @@ impl Journal {
             wasted: Mutex::default(),
             warnings: Mutex::default(),
             allowed: Allowed::default(),
+            side_calls,
         }
     }
 
@@ -210,6 +217,7 @@ impl Journal {
         let enclosing = open.into_iter().map(|step| (self.of.clone(), step)).collect();
         let of = JournalKey { execution, attempt, ..self.of.clone() };
         let (handle, secrets, wait_max) = (self.handle.clone(), self.secrets.clone(), self.wait_max);
+        let side_calls = self.side_calls.clone();
         Self {
             handle,
             of,
@@ -222,6 +230,7 @@ impl Journal {
             wasted: Mutex::default(),
             warnings: Mutex::default(),
             allowed: Allowed::default(),
+            side_calls,
         }
     }
 

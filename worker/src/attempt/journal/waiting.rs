@@ -97,7 +97,7 @@ impl Journal {
                 );
                 return Ok((run, CallEnd::Refused(reason)));
             }
-            Called::Waits => (None, Vec::new()),
+            Called::Waits | Called::Runs(_) => (None, Vec::new()),
             Called::Unknown => {
                 let (input, blobs) = stored_input(input);
                 let stored = spill::store(self.jobs(), self.of.shard, &blobs).await;
@@ -186,7 +186,7 @@ impl Journal {
 }
 
 /// Stores the input of a run inline, or as a blob when it is large.
-fn stored_input(input: Json) -> (Stored, Vec<(BlobId, String)>) {
+pub(super) fn stored_input(input: Json) -> (Stored, Vec<(BlobId, String)>) {
     let segment = Segment::infer(input);
     if json_size(&segment.value) <= INPUT_INLINE_BYTES_MAX {
         return (Stored::Inline(segment), Vec::new());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tidemill_common::app_parameters::AppSettings;
 use tidemill_common::config::{Config, Prefer};
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::{Packages, open_packages};
@@ -17,7 +18,7 @@ use tidemill_sandbox::helper::Host;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::answers::ThisWorker;
+use super::answers::{AppRoom, ThisWorker};
 use super::models::Description;
 use crate::jobs::shared::Core;
 use crate::outside::catalog::CatalogCopy;
@@ -53,6 +54,10 @@ pub(crate) struct PluginHost {
     pub(super) storage_max: u64,
     /// How deep calls of tools by plugins may be nested.
     pub(super) nesting_max: u32,
+    /// What plugins learn about the features of apps.
+    pub(super) app_settings: AppSettings,
+    /// Places of invocations that wait for apps.
+    pub(super) app_room: AppRoom,
     /// Plugins come before what this program has itself.
     pub(crate) is_preferred: bool,
     worker: ThisWorker,
@@ -105,6 +110,7 @@ impl PluginHost {
                 Err("this program cannot start the processes of plugins (code.helper names one that can)")
             }
         };
+        let app_room = AppRoom::new(config, &settings.process);
         let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
         Self {
             catalog: CatalogCopy::new(jobs.clone(), "plugins", refresh),
@@ -124,6 +130,8 @@ impl PluginHost {
             queues: config.worker.queues.clone(),
             storage_max: config.plugins.storage_bytes_max,
             nesting_max: config.plugins.nesting_max,
+            app_settings: AppSettings::of(config),
+            app_room,
             is_preferred: config.plugins.prefer == Prefer::Plugin,
             worker: ThisWorker::new(),
         }

@@ -9,6 +9,7 @@
 pub mod bridge;
 pub mod builtin;
 mod by_tool;
+pub(crate) mod called_run;
 mod error;
 pub mod mcp;
 pub mod openapi;
@@ -110,7 +111,7 @@ pub trait ToolRuntime: Send + Sync {
 }
 
 /// The message for a secret in the arguments.
-const NO_SECRETS: &str =
+pub(crate) const NO_SECRETS: &str =
     "a secret cannot be passed to another workflow; define it as an environment variable of that workflow";
 
 /// A tool that can be called.

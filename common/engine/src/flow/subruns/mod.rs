@@ -2,6 +2,9 @@
 //! stores the order, and a scheduler creates the run from it, on the same shard. The last commit of that run sends a
 //! fact to the caller, whose job is queued again and reads the outputs.
 //!
+//! A job that cannot be parked, because a process of a plugin asks for the run, orders it with the fact `called` and
+//! continues: its worker reads how the run ends. When this worker no longer has the job, the run is stopped.
+//!
 //! The id of a sub-workflow run is derived from execution, journal entry and try. So a job that is queued again finds
 //! the run that it has ordered, and the next attempt of the node orders another one.
 
@@ -17,6 +20,7 @@ use crate::state::run::{NodeStatus, OpenCall};
 use crate::state::step_event::StepEvent;
 use crate::step::Step;
 use tidemill_base::ids::FramePath;
+use tidemill_base::limits;
 use tidemill_base::value::JsonMap;
 use tidemill_workflow::graph::NodeIx;
 
@@ -28,10 +32,36 @@ pub(crate) fn wait(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, call: Cal
         Some(_) => over(cx, frame, node),
         None => {}
     }
-    let Call { run, app, given } = call;
+    let run = call.run;
     cx.update(frame, node, |state| state.call = Some(Box::new(OpenCall { run, ended: false })));
-    // Without an input, the run was ordered before.
-    let Some(given) = given else { return true };
+    order(cx, frame, node, call);
+    true
+}
+
+/// Orders a sub-workflow run while the job goes on. The worker counts those that it has ordered and whose ends it has not seen,
+/// and orders no more than [`limits::SIDE_CALLS_MAX`]. So that the state stays small with any worker, the oldest one is
+/// stopped when there would be more.
+pub(crate) fn call_beside(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, call: Call) {
+    let known = cx.run.node(frame, node).map(|state| state.side_calls.as_slice()).unwrap_or_default();
+    if known.contains(&call.run) {
+        return;
+    }
+    let oldest = known.first().copied().filter(|_| known.len() >= limits::SIDE_CALLS_MAX);
+    let run = call.run;
+    cx.update(frame, node, |state| {
+        state.side_calls.retain(|known| Some(*known) != oldest);
+        state.side_calls.push(run);
+    });
+    if let Some(oldest) = oldest {
+        cx.out.calls.get_or_insert_default().dropped.push(oldest);
+    }
+    order(cx, frame, node, call);
+}
+
+/// Orders a run, unless it was ordered before: then the call has no input.
+fn order(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, call: Call) {
+    let Call { run, app, given } = call;
+    let Some(given) = given else { return };
     let id = cx.run.graph.node(node).id.clone();
     let data = JsonMap::from_iter([
         ("node_id".to_string(), json!(id)),
@@ -42,12 +72,15 @@ pub(crate) fn wait(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, call: Cal
     cx.emit(EventKind::NodeStep { about, what: StepEvent::WorkflowCalled, data });
     let order = CallOrder { run, app, frame: frame.clone(), node, given };
     cx.out.calls.get_or_insert_default().ordered.push(order);
-    true
 }
 
-/// Applies the end of a sub-workflow run: the job that waits for it is queued again.
+/// Applies the end of a sub-workflow run: the job that waits for it is queued again. A job that goes on beside it is not
+/// concerned.
 pub(crate) fn ended(cx: &mut Step<'_>, it: &CallEnded) {
     let Some(state) = cx.run.node(&it.frame, it.node) else { return };
+    if state.side_calls.contains(&it.run) {
+        return cx.update(&it.frame, it.node, |state| state.side_calls.retain(|run| *run != it.run));
+    }
     if state.call.as_ref().is_none_or(|call| call.run != it.run || call.ended) {
         return;
     }
@@ -66,12 +99,23 @@ pub(crate) fn ended(cx: &mut Step<'_>, it: &CallEnded) {
     }
 }
 
-/// Forgets the sub-workflow run of an attempt that has ended, and stops it if it still runs.
+/// Forgets the sub-workflow runs of an attempt that has ended, and stops those that still run.
 pub(crate) fn over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    leave(cx, frame, node);
     let Some(call) = cx.run.node(frame, node).and_then(|state| state.call.as_deref()) else { return };
     let (run, ended) = (call.run, call.ended);
     cx.update(frame, node, |state| state.call = None);
     if !ended {
         cx.out.calls.get_or_insert_default().dropped.push(run);
     }
+}
+
+/// Stops the runs that a job has ordered beside its work, because its worker no longer has it.
+pub(crate) fn leave(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    if cx.run.node(frame, node).is_none_or(|state| state.side_calls.is_empty()) {
+        return;
+    }
+    let mut open = Vec::new();
+    cx.update(frame, node, |state| open = std::mem::take(&mut state.side_calls));
+    cx.out.calls.get_or_insert_default().dropped.extend(open);
 }

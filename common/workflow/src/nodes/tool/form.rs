@@ -1,22 +1,19 @@
-//! A workflow as a tool: its start form declares the tool's parameters (Dify's rules).
+//! A workflow as a tool: its start form declares the tool's parameters (Dify's rules); and the form as clients show it.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::{Declaration, Form, Parameter, ParameterType};
 use crate::dsl::{Document, Problems};
 use crate::nodes::start::StartData;
 use crate::nodes::start::field::{InputField, InputKind};
+use tidemill_base::value::JsonMap;
 
 /// The parameter for the files of a run, if the workflow accepts any.
 const FILES: &str = "files";
 
 /// The declaration of a workflow as a tool. `None` when it has no start form, for example when a trigger starts it.
 pub fn declared(document: &Document) -> Option<Declaration> {
-    let is_start =
-        |data: &&tidemill_base::value::JsonMap| data.get("type").and_then(Json::as_str) == Some("start");
-    let start =
-        document.nodes.iter().filter(|node| node.parent.is_none()).map(|node| &node.data).find(is_start)?;
-    let form = StartData::parse(start, &mut Problems::new())?;
+    let form = StartData::parse(start_of(document)?, &mut Problems::new())?;
     let mut parameters: Vec<Parameter> = form.variables.iter().map(parameter).collect();
     let uploads = document.features.get("file_upload").and_then(|uploads| uploads.get("enabled"));
     if uploads == Some(&Json::Bool(true)) && parameters.iter().all(|one| one.name != FILES) {
@@ -30,6 +27,27 @@ pub fn declared(document: &Document) -> Option<Declaration> {
         takes_more: true,
         has_output_schema: false,
     })
+}
+
+/// The start node of a workflow's form. `None` when it has no such node, for example when a trigger starts it.
+pub fn start_of(document: &Document) -> Option<&JsonMap> {
+    let is_start = |data: &&JsonMap| data.get("type").and_then(Json::as_str) == Some("start");
+    document.nodes.iter().filter(|node| node.parent.is_none()).map(|node| &node.data).find(is_start)
+}
+
+/// The fields of a start node as clients show them: each is as the file has it, under the name of its kind. The forms of
+/// apps without a workflow (`is_simple`) name the kind only there.
+pub fn shown(start: &JsonMap, is_simple: bool) -> Vec<Json> {
+    let Some(form) = StartData::parse(start, &mut Problems::new()) else { return Vec::new() };
+    let fields = start.get("variables").and_then(Json::as_array).into_iter().flatten();
+    let fields = fields.filter_map(Json::as_object).cloned();
+    let shown = |(known, mut field): (&InputField, JsonMap)| {
+        if is_simple {
+            field.shift_remove("type");
+        }
+        json!({known.kind.name(): field})
+    };
+    form.variables.iter().zip(fields).map(shown).collect()
 }
 
 fn parameter(field: &InputField) -> Parameter {
@@ -58,8 +76,6 @@ fn parameter(field: &InputField) -> Parameter {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::graph::builder::import;
 
@@ -107,6 +123,22 @@ mod tests {
         assert_eq!((declared.description.as_str(), declared.takes_more), ("Greets", true));
         let ty = |name: &str| declared.known().find(name).map(|one| one.ty);
         assert_eq!((ty("doc"), ty("files")), (Some(ParameterType::File), Some(ParameterType::SystemFiles)));
+    }
+
+    #[test]
+    fn clients_get_each_field_of_the_form_under_its_kind() {
+        let start = json!({"type": "start", "title": "S", "variables": [
+            {"variable": "q", "label": "Q", "type": "text-input", "required": true, "more": 1},
+            {"variable": "n", "label": "N", "type": "number", "required": false},
+        ]});
+        let start = start.as_object().unwrap();
+        let both = shown(start, false);
+        assert_eq!(both[0], json!({"text-input": start["variables"][0]}));
+        assert_eq!(both[1]["number"]["variable"], "n");
+        assert_eq!(
+            shown(start, true)[1],
+            json!({"number": {"variable": "n", "label": "N", "required": false}})
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 """Asks its host for one thing, and says what comes back."""
 
+import json
+
 from dify_plugin import Tool
 from dify_plugin.entities.model.llm import LLMModelConfig
 from dify_plugin.entities.model.message import PromptMessageTool, UserPromptMessage
@@ -91,5 +93,23 @@ class Ask(Tool):
         found = self.session.workflow_node.question_classifier.invoke(classes, model, text)
         yield self.create_json_message(found.outputs)
 
-    def ask_app(self, _):
-        self.session.app.workflow.invoke("some-app", {}, "blocking")
+    def ask_app(self, text):
+        asked = json.loads(text)
+        yield self.create_json_message(self.session.app.workflow.invoke(asked["app"], asked.get("inputs", {}), "blocking"))
+
+    def ask_stream(self, text):
+        asked = json.loads(text)
+        events = list(self.session.app.workflow.invoke(asked["app"], asked.get("inputs", {}), "streaming"))
+        yield self.create_json_message({"events": [event["event"] for event in events], "last": events[-1]})
+
+    def ask_talk(self, app):
+        chat = self.session.app.chat
+        first = chat.invoke(app, "a", {}, "blocking")
+        second = chat.invoke(app, "b", {}, "blocking", first["conversation_id"])
+        other = list(chat.invoke(app, "c", {}, "streaming"))
+        same = first["conversation_id"] == second["conversation_id"] != other[0]["conversation_id"]
+        answers = [first["answer"], second["answer"], *(event["answer"] for event in other if "answer" in event)]
+        yield self.create_json_message({"answers": answers, "same": same, "events": [event["event"] for event in other]})
+
+    def ask_about(self, app):
+        yield self.create_json_message(self.session.app.fetch_app(app))

@@ -1,10 +1,11 @@
 //! What plugins ask back while they work, answered by this worker: [`storage`], models ([`llm`], [`models`]), [`tool`], files that
-//! they upload ([`upload`]), and nodes ([`node`]). A question without its permission never comes here.
+//! they upload ([`upload`]), nodes ([`node`]), and apps ([`app`]). A question without its permission never comes here.
 //!
 //! A process hands its questions to the future of the invocation ([`Relay`]), which answers them beside its own work
 //! ([`Answering::during`]). So an answer ends with its invocation: at its time limit, at a stop of the run, or when the job is
 //! lost. An invocation is one step of its job; if it runs again on another worker, it asks again.
 
+mod app;
 mod llm;
 mod models;
 mod node;
@@ -30,12 +31,15 @@ use tidemill_plugins::process::{Answers, Intake, Offered, Parts, Question, Uploa
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
+use self::app::OwnPlace;
 use super::GivenTool;
 use super::host::PluginHost;
 use crate::attempt::journal::{ChargeSource, Journal};
 use crate::jobs::shared::Core;
 use crate::outside::http::Http;
 use crate::outside::providers::Waiter;
+
+pub(super) use self::app::AppRoom;
 
 /// Questions of one invocation that wait until they are looked at.
 const QUESTIONS_WAITING_MAX: usize = 32;
@@ -120,6 +124,8 @@ pub(super) struct Answering<'a> {
     kept: Arc<AtomicU64>,
     /// The cost of what was asked.
     spent: Mutex<Option<Usage>>,
+    /// Its place while it waits for apps.
+    app_place: OwnPlace,
 }
 
 /// The questions that were not looked at.
@@ -141,6 +147,7 @@ impl<'a> Answering<'a> {
             relay: Arc::new(Relay { to, file_max, kept: kept.clone() }),
             kept,
             spent: Mutex::default(),
+            app_place: OwnPlace::default(),
         };
         (own, Questions(questions))
     }
@@ -202,6 +209,8 @@ impl<'a> Answering<'a> {
             "upload_file" => parts.send(self.upload_address()).await,
             "node_parameter_extractor" => parts.send(self.extracted(&request).await?).await,
             "node_question_classifier" => parts.send(self.classified(&request).await?).await,
+            "app" => self.app(request, parts).await,
+            "fetch_app" => parts.send(self.app_info(&request).await?).await,
             other => Err(format!("Tidemill does not answer plugins that ask for {other:?}")),
         }
     }
