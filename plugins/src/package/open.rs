@@ -219,8 +219,11 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("test/link")).unwrap();
         file(".gitignore", "test/\n[\n");
         assert_eq!(names(), ".gitignore main.py manifest.yaml tools/c.log uv.lock");
-        file(".difyignore", "# not needed\n/test/\n*.log\n!tools/c.log\nuv.lock\n.*ignore\n*.yaml\n");
-        assert_eq!(names(), "main.py manifest.yaml tools/c.log tools/test/b.py");
+        file(".difyignore", "# not needed\n  /test/ \n*.log\n!tools/c.log\nuv.lock\n.*ignore\n*.yaml\n");
+        assert_eq!(names(), "main.py manifest.yaml tools/test/b.py");
+        file(".difyignore", &"# long\n".repeat(200_000));
+        let error = open(folder.path(), &PackageLimits::default()).err().unwrap().to_string();
+        assert!(error.contains(".difyignore") && error.contains("1048576"), "{error}");
     }
 
     proptest::proptest! {

@@ -90,18 +90,17 @@ impl PythonNeeds {
         version.compare(&oldest).is_ge() && conditions.allow(version)
     }
 
-    /// The requirement of the SDK.
-    fn of_sdk(&self) -> Option<&Requirement> {
-        self.requirements.iter().find(|one| one.name == SDK)
-    }
-
-    fn has_sdk(&self) -> bool {
-        self.of_sdk().is_some()
-    }
-
     /// The first requirement that is not simply a name with versions.
     pub fn unusual(&self) -> Option<&Requirement> {
         self.requirements.iter().find(|requirement| requirement.unusual.is_some())
+    }
+}
+
+impl Requirement {
+    /// Whether it is the SDK, perhaps from an address.
+    fn names_sdk(&self) -> bool {
+        let end = self.text.find(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
+        normal(&self.text[..end.unwrap_or(self.text.len())]) == SDK
     }
 }
 
@@ -128,20 +127,26 @@ pub(super) fn read(files: &Files, report: &dyn Fn(Problem)) -> PythonNeeds {
     }
     // Dify's own host also prefers the newer file if there are both. But that of a library that is a plugin, too, may leave out
     // the SDK.
-    let of_lines = if needs.has_sdk() { None } else { text(REQUIREMENTS) };
-    let of_lines = of_lines.map(|text| {
+    let ignored = |_: Problem| {};
+    let of_lines = |report: &dyn Fn(Problem)| {
+        let text = std::str::from_utf8(files.get(REQUIREMENTS)?).ok()?;
         let lines = text.lines().enumerate().map(|(at, line)| (line, Some(at + 1)));
-        let requirements = requirements(REQUIREMENTS, lines, report);
-        PythonNeeds { file: Some(REQUIREMENTS), requirements, ..needs.clone() }
-    });
-    if let Some(of_lines) = of_lines.filter(|it| project.is_none() || it.has_sdk()) {
-        needs = of_lines;
+        Some(requirements(REQUIREMENTS, lines, report))
+    };
+    let has_sdk = |all: &[Requirement]| all.iter().any(Requirement::names_sdk);
+    let is_of_lines = match &project {
+        Some(_) => !has_sdk(&needs.requirements) && of_lines(&ignored).is_some_and(|all| has_sdk(&all)),
+        None => text(REQUIREMENTS).is_some(),
+    };
+    if is_of_lines {
+        needs.file = Some(REQUIREMENTS);
+        needs.requirements = of_lines(report).unwrap_or_default();
     } else if project.is_some()
         && let Some(lock) = text(LOCK).and_then(|text| table(LOCK, text, report))
     {
         needs.locked = locked(&lock);
     }
-    needs.sdk = needs.of_sdk().map(|one| one.text.clone());
+    needs.sdk = needs.requirements.iter().find(|one| one.name == SDK).map(|one| one.text.clone());
     if needs.sdk.is_none() {
         let file = needs.file.unwrap_or(PROJECT);
         report(Problem::of_file(file, "the SDK (dify_plugin) is not among the requirements".into()));
@@ -368,5 +373,7 @@ mod tests {
         assert_eq!(read(&without, Some(both)), (REQUIREMENTS, "b dify-plugin".into(), 0, 0));
         assert_eq!(read(&without, Some("b\n")), (PROJECT, "a".into(), 1, 1));
         assert_eq!(read(&without, None), (PROJECT, "a".into(), 1, 1));
+        let far = project(r#""dify_plugin @ git+https://github.com/a/b", "a""#);
+        assert_eq!(read(&far, Some(both)), (PROJECT, " a".into(), 1, 1));
     }
 }

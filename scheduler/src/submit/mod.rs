@@ -31,6 +31,7 @@ mod tests;
 pub(crate) mod uploads;
 mod warnings;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -321,7 +322,7 @@ impl Submitter {
             created = self.store.create_run(&new).await?;
         }
         if created == Created::Closed(AppState::Removing)
-            || (created == Created::Passed && begins_conversation && !self.exists(run).await?)
+            || (created == Created::Passed && begins_conversation && self.is_alone(&head, run).await?)
         {
             self.leave(&head, graph, run).await?;
         }
@@ -393,10 +394,13 @@ impl Submitter {
         })
     }
 
-    /// Whether a run was created, perhaps by another scheduler.
-    async fn exists(&self, run: RunId) -> Result<bool, StoreError> {
+    /// Whether a conversation has only this run, which was not created, also not by another scheduler.
+    async fn is_alone(&self, head: &RunHead, run: RunId) -> Result<bool, StoreError> {
+        let Some(id) = &head.conversation_id else { return Ok(false) };
         let fields = self.store.app_records().fields_of_runs(&[run], &["status"]).await?;
-        Ok(fields.iter().any(|fields| !fields.is_empty()))
+        let conversation = self.store.conversation(run.shard(), id).await?;
+        let is_last = conversation.get("last").is_some_and(|last| *last == run.to_string());
+        Ok(is_last && fields.iter().all(HashMap::is_empty))
     }
 
     /// Removes the conversation that a run which is not created has just entered: a run of a removed app, because the removal

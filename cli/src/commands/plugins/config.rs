@@ -42,8 +42,7 @@ pub(super) async fn perform(arguments: &Config, console: &mut Console) -> Result
     }
     read(&arguments.secret_stdin, &id, &mut values, console).await?;
     if arguments.set.is_empty() && arguments.secret_stdin.is_empty() {
-        let model_type = arguments.whose.model.as_ref().map(|_| arguments.whose.model_type.as_str());
-        ask(&form, (&id, model_type), &mut values, console).await?;
+        ask(&form, (&id, arguments.whose.model_type.as_deref()), &mut values, console).await?;
     }
     if let Some(app) = &arguments.whose.app
         && let Err(ClientError::Refused { status: 404, .. }) = client.entry("apps", app).await
@@ -116,12 +115,11 @@ fn parts(provider: &str) -> Result<[&str; 3], Error> {
 fn id(arguments: &Config) -> Result<String, Error> {
     let [author, plugin, provider] = parts(&arguments.provider)?;
     let app = arguments.whose.app.as_deref();
-    Ok(match &arguments.whose.model {
-        Some(name) => {
-            let model = ModelOf { kind: &arguments.whose.model_type, name };
-            model_credentials_id((author, plugin, provider), model, app)
+    Ok(match (&arguments.whose.model, &arguments.whose.model_type) {
+        (Some(name), Some(kind)) => {
+            model_credentials_id((author, plugin, provider), ModelOf { kind, name }, app)
         }
-        None => credentials_id(author, plugin, provider, app),
+        _ => credentials_id(author, plugin, provider, app),
     })
 }
 

@@ -16,6 +16,7 @@ mod trial;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use clap::builder::ArgPredicate;
 use clap::{Args, Subcommand};
 use tidemill_common::value::JsonMap;
 use tidemill_plugins::limits::PackageLimits;
@@ -87,8 +88,13 @@ struct Whose {
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// The type of that model: llm, text-embedding, rerank, moderation, speech2text or tts
-    #[arg(long, value_name = "TYPE", default_value = "llm", requires = "model")]
-    model_type: String,
+    #[arg(
+        long,
+        value_name = "TYPE",
+        requires = "model",
+        default_value_if("model", ArgPredicate::IsPresent, "llm")
+    )]
+    model_type: Option<String>,
     /// Only for the runs of this app; it gets no others then
     #[arg(long, value_name = "ID")]
     app: Option<String>,
@@ -97,12 +103,9 @@ struct Whose {
 impl Whose {
     /// The parameters of the check of these credentials.
     fn params(&self) -> JsonMap {
-        let model_type = self.model.as_ref().map(|_| &self.model_type);
-        let given = [("app", self.app.as_ref()), ("model", self.model.as_ref()), ("model_type", model_type)];
-        given
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?.as_str().into())))
-            .collect()
+        let given = [("app", &self.app), ("model", &self.model), ("model_type", &self.model_type)];
+        let given = given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        given.map(|(name, value)| (name.to_owned(), value.into())).collect()
     }
 }
 
@@ -144,7 +147,7 @@ struct Test {
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
     /// A parameter, as text: the worker converts it to the type that the tool declares; may be given several times
-    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = super::pairs::pair)]
+    #[arg(long = "param", value_name = "NAME=VALUE", requires = "tool", value_parser = super::pairs::pair)]
     params: Vec<(String, String)>,
     /// Longest wait for the answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]

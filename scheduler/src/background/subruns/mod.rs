@@ -264,11 +264,15 @@ impl SubrunStarter {
 mod tests {
     use std::collections::HashSet;
 
+    use serde_json::json;
     use tidemill_common::clock::SystemClock;
     use tidemill_common::config::Config;
     use tidemill_common::graph::GraphHash;
+    use tidemill_common::ids::FramePath;
+    use tidemill_common::machine::state::run::Caller;
     use tidemill_common::store::memory::MemoryStore;
-    use tidemill_common::store::{Commit, Shards};
+    use tidemill_common::store::{Commit, ConversationsBy, ListConversations, Shards, TriggerChanges};
+    use tidemill_common::value::JsonMap;
     use tidemill_common::wire::commit::{CallsWrite, RunWrite};
 
     use super::*;
@@ -319,6 +323,91 @@ mod tests {
         }
         let wrong = starter.check_shard("a:b", its).await;
         assert!(matches!(wrong, Err(OrderError::Permanent(_))), "{wrong:?}");
+    }
+
+    /// A starter for a namespace of one shard with the apps `flow` and `chat`.
+    async fn with_apps() -> (Arc<MemoryStore>, SubrunStarter) {
+        let store = Arc::new(MemoryStore::with(Arc::new(SystemClock), 1, 100));
+        let config = Arc::new(Config::default());
+        let workflows = Arc::new(Workflows::new(&config, None));
+        for (id, mode, end) in [
+            ("flow", "workflow", "{id: e, data: {type: end, title: e, outputs: []}}"),
+            ("chat", "advanced-chat", "{id: e, data: {type: answer, title: e, answer: hi}}"),
+        ] {
+            let text = format!(
+                "kind: app\nversion: 0.6.0\napp: {{mode: {mode}, name: {id}}}\nworkflow:\n  graph:\n    nodes:\n    \
+                 - {{id: s, data: {{type: start, title: s, variables: []}}}}\n    - {end}\n    edges:\n    \
+                 - {{id: x, source: s, target: e, sourceHandle: source, targetHandle: target}}\n"
+            );
+            let (workflow, _) = workflows.import(text.as_bytes()).unwrap();
+            let app = App {
+                id: id.into(),
+                name: id.into(),
+                mode: mode.into(),
+                version: workflow.graph.hash.to_string(),
+                document: workflow.document.to_string(),
+                ..App::default()
+            };
+            store.put_app(&app, None, &TriggerChanges::default()).await.unwrap();
+        }
+        let submitter = Arc::new(Submitter::new(store.clone(), config, workflows));
+        (store.clone(), SubrunStarter::new(store, submitter, Arc::default()))
+    }
+
+    #[tokio::test]
+    async fn a_chat_is_refused_when_its_app_or_its_conversation_is_not_the_one_that_was_called() {
+        let (store, starter) = with_apps().await;
+        let caller = RunId::generate(ShardId(0));
+        let unknown = json!({"query": "hi", "conversation_id": "0198a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"});
+        let orders = [("flow", json!({"query": "hi"})), ("chat", unknown)].map(|(app, given)| {
+            let order = json!({"app": app, "node": "t", "depth": 1, "user": "ada", "given": given});
+            (RunId::generate(ShardId(0)), order.to_string())
+        });
+        let calls = CallsWrite { ordered: orders.to_vec(), ..CallsWrite::default() };
+        let write =
+            RunWrite { calls: Some(Box::new(calls)), ..RunWrite::nothing(caller, GraphHash("g".into())) };
+        let mut owner = store.claim(ShardId(0), "s", Duration::from_secs(5)).await.unwrap().unwrap();
+        let number = owner.claim().commit + 1;
+        owner.commit(&Commit { number, writes: vec![write], ..Commit::default() }).await.unwrap();
+        let mut refused = Vec::new();
+        for (run, _) in orders {
+            let error = starter.submit(&WaitingCall { run, caller, since: number }).await.unwrap_err();
+            assert!(matches!(error, OrderError::Permanent(_)), "{error}");
+            refused.push(error.to_string());
+        }
+        assert_eq!(refused[0], "the app flow is no chat any more");
+        assert!(refused[1].contains("names a conversation of another app or user"), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn a_chat_whose_order_was_dropped_leaves_no_conversation() {
+        let (store, starter) = with_apps().await;
+        let [run, caller] = [0; 2].map(|shard| RunId::generate(ShardId(shard)));
+        let app = store.app("chat").await.unwrap().unwrap();
+        let called = CalledBy {
+            call: WaitingCall { run, caller, since: 1 },
+            caller: Caller { run: caller, frame: FramePath::root(), node: "t".into() },
+            budget: None,
+        };
+        let source = WorkflowSource::App(Arc::new(app));
+        let submission = Submission {
+            conversation_id: Some(String::new()),
+            query: "hi".into(),
+            user: "ada".into(),
+            called: Some(called),
+            ..Submission::of(source, SystemValues::Standard, JsonMap::new())
+        };
+        let outcome = starter.submitter.submit(submission).await;
+        assert!(matches!(outcome, Err(SubmitError::Passed)), "{:?}", outcome.err());
+        let query = ListConversations {
+            app: "chat".into(),
+            user: "ada".into(),
+            by: ConversationsBy::Begin,
+            newest_first: false,
+            after: None,
+            limit: 10,
+        };
+        assert!(store.conversations(&query).await.unwrap().unwrap_or_default().is_empty());
     }
 
     #[tokio::test]

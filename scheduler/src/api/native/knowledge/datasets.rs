@@ -107,7 +107,11 @@ pub async fn show(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Resu
 /// 404 for an unknown dataset.
 pub async fn remove(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<StatusCode, ApiError> {
     let unknown = || ApiError::not_found(format!("there is no dataset {id}"));
-    let record = find(&state, &id).await?.ok_or_else(unknown)?;
+    let Some(record) = find(&state, &id).await? else {
+        // An earlier removal may have stopped half-way, after the dataset had left the list.
+        state.store.knowledge().drop_dataset(&id).await?;
+        return Err(unknown());
+    };
     if !state.store.knowledge().drop_dataset(&record.id).await? {
         return Err(unknown());
     }

@@ -115,7 +115,7 @@ impl AppCall<'_> {
         let (run, mut has_begun) = (called.run, !self.request.streams);
         let (mut pause, mut unknown) = (FIRST_PAUSE, Duration::ZERO);
         loop {
-            let (fields, is_over) = match self.pinging(called.look(), pings, &mut *send).await? {
+            let (fields, is_over) = match self.pinging(run, called.look(), pings, &mut *send).await? {
                 Called::Refused(reason) => return Err(reason),
                 Called::Gone => {
                     return Err(format!(
@@ -143,7 +143,7 @@ impl AppCall<'_> {
                     return Ok(fields);
                 }
             }
-            self.pinging(tokio::time::sleep(pause), pings, &mut *send).await?;
+            self.pinging(run, tokio::time::sleep(pause), pings, &mut *send).await?;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
@@ -151,6 +151,7 @@ impl AppCall<'_> {
     /// Waits for something, and sends a stream its pings meanwhile. A reader that is gone ends the wait.
     async fn pinging<T>(
         &self,
+        run: RunId,
         waits: impl Future<Output = T>,
         pings: &mut Interval,
         send: Sending<'_, '_>,
@@ -160,7 +161,9 @@ impl AppCall<'_> {
             tokio::select! {
                 biased;
                 done = &mut waits => return Ok(done),
-                _ = pings.tick(), if self.request.streams => send(json!({"event": "ping"})).await?,
+                _ = pings.tick(), if self.request.streams => {
+                    send(self.called(run, &HashMap::new()).ping()).await?;
+                }
             }
         }
     }
@@ -194,7 +197,8 @@ fn not_applied(run: RunId) -> String {
     let seconds = UNKNOWN_MAX.as_secs();
     format!(
         "the order for the run {run} of the app was not applied within {seconds} s: it may be among the dead letters \
-         (tidemill dead ls), an older scheduler may own the run, which does not know such orders, or no scheduler runs"
+         (tidemill dead ls), an older scheduler may own the run, which does not know such orders, or no scheduler keeps up \
+         (none runs, or Redis is full); the app may still begin later, and a repeated call starts another run"
     )
 }
 

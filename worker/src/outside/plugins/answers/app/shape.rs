@@ -117,6 +117,17 @@ impl CalledRun<'_> {
         }
     }
 
+    /// A part that says only that the run goes on. It has the fields that the mode's other events have, because a plugin may read
+    /// them of each.
+    pub(super) fn ping(&self) -> Json {
+        match self.kind {
+            AppKind::Workflow => self.event("ping", json!({})),
+            AppKind::AdvancedChat | AppKind::Chat | AppKind::AgentChat => {
+                self.message("ping", json!({"answer": "", "workflow_run_id": self.run, "data": {}}))
+            }
+        }
+    }
+
     /// The answer of the ended run: one dictionary, or the last events of a stream.
     pub(super) fn answer(&self, outputs: JsonMap, streams: bool) -> Vec<Json> {
         if self.kind == AppKind::Workflow {

@@ -224,7 +224,7 @@ async fn an_order_that_nobody_applies_is_given_up_with_the_places_to_look_at() {
     let jobs = FakeJobs::new();
     let began = Instant::now();
     let refused = ask(&jobs, "workflow", json!({"inputs": {}})).await.outcome.unwrap_err();
-    for part in ["within 60 s", "tidemill dead ls", "an older scheduler"] {
+    for part in ["within 60 s", "tidemill dead ls", "an older scheduler", "starts another run"] {
         assert!(refused.contains(part), "{refused}");
     }
     assert!((60..63).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
@@ -246,6 +246,10 @@ async fn a_stream_is_pinged_while_its_run_goes_on_and_an_answer_is_not() {
         let names: Vec<&str> =
             answered.parts.iter().map(|part| part["event"].as_str().unwrap_or_default()).collect();
         assert_eq!((names, answered.outcome), (expected, Ok(())));
+        for ping in answered.parts.iter().filter(|part| part["event"] == "ping") {
+            let run = json!(called_run());
+            assert_eq!((&ping["task_id"], &ping["workflow_run_id"], &ping["data"]), (&run, &run, &json!({})));
+        }
     }
 }
 
