@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use tidemill_common::ids::RunId;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::tool::{APP_NOT_FOUND, APP_NOT_PUBLISHED};
