@@ -11,7 +11,7 @@ use tidemill_tests::workspace;
 
 use super::doctor::doctor;
 use super::durable::{body, has, id, is_unknown, submit};
-use crate::store_contract::kept_by;
+use crate::store_contract::{kept_by, kept_by_some};
 
 fn config(redis: &Sentinels, url: String) -> RedisConfig {
     let of = redis.settings();
@@ -62,7 +62,8 @@ async fn the_store_contract_also_holds_through_sentinels() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_contract_also_holds_through_sentinels_with_tls_and_certificates_of_clients() {
     let redis = Sentinels::start_encrypted().await;
-    kept_by(|namespace| RedisConfig { namespace: namespace.into(), ..config(&redis, redis.url()) }).await;
+    kept_by_some(3, |namespace| RedisConfig { namespace: namespace.into(), ..config(&redis, redis.url()) })
+        .await;
     let without = RedisConfig {
         certificate_file: String::new(),
         key_file: String::new(),
