@@ -1,6 +1,6 @@
 //! Makes a package ready on this host: its files in a folder, and an environment with what it requires. Both are under the
 //! cache folder, under names that follow from their contents, and get these names when they are complete. Processes
-//! that share the folder wait for each other by the locks of [`cache`](crate::cache).
+//! that share the folder wait for each other by the locks of [`cache`].
 //!
 //! Environments of plugins with the same requirements are the same: they are read-only.
 

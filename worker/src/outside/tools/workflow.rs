@@ -1,5 +1,5 @@
 //! Apps of this namespace as tools: the published workflow runs as a sub-workflow run, and its outputs are the tool's
-//! answer. No worker waits for it: see [`Journal::call`].
+//! answer. No worker waits for it: see [`crate::attempt::journal::Journal::call`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
