@@ -26,7 +26,7 @@ async fn open(address: &str, run: &str) -> TcpStream {
     socket.write_all(request.as_bytes()).await.expect("it accepts requests");
     let (mut told, mut piece) = (Vec::new(), [0; 4096]);
     while !String::from_utf8_lossy(&told).contains("event: graph_run_paused") {
-        let read = tokio::time::timeout(LONG, socket.read(&mut piece)).await.expect("an event in time");
+        let read = tokio::time::timeout(LONG * 2, socket.read(&mut piece)).await.expect("an event in time");
         let read = read.expect("the stream goes on");
         assert!(read > 0, "the stream has ended: {}", String::from_utf8_lossy(&told));
         told.extend_from_slice(&piece[..read]);
