@@ -11,7 +11,7 @@ use crate::asks::{ID, ask};
 use crate::lab::{ENDED_WITHIN, Lab, asks, workflow};
 
 /// A queue without workers: the jobs in it wait.
-const NOBODY: &str = "nobody";
+const UNSERVED: &str = "unserved";
 
 /// A workflow file with one node between start and end, and its output.
 fn app(name: &str, node: &Json, output: [&str; 2]) -> Json {
@@ -161,7 +161,7 @@ async fn a_plugin_calls_apps_and_gets_their_answers() {
 
 /// Publishes an app whose runs wait for a worker that does not exist, and returns the question for it.
 async fn endless(lab: &Lab) -> String {
-    let waits = template(&json!({"runs_on": "worker", "queue": NOBODY}));
+    let waits = template(&json!({"runs_on": "worker", "queue": UNSERVED}));
     let app = published(lab, &app("Waits", &waits, ["m", "output"])).await;
     json!({"app": app, "inputs": {"q": "Ada"}}).to_string()
 }

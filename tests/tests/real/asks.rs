@@ -90,7 +90,7 @@ async fn what_a_plugin_asks_back_is_answered_within_its_manifest() {
 
     let classified = lab.run(&[ask("sort", "classify", "boats or mills")]).await;
     assert_eq!(classified["outputs"]["sort_json"][0]["class_id"], "2", "{classified}");
-    let app = lab.run(&[ask("app", "app", r#"{"app": "nobody"}"#)]).await;
+    let app = lab.run(&[ask("app", "app", r#"{"app": "unknown"}"#)]).await;
     let said = app["outputs"]["app_text"].as_str().unwrap();
     assert!(said.contains("app not found"), "{app}");
 

@@ -192,7 +192,7 @@ fn pings() -> Interval {
     pings
 }
 
-/// The error for an order that nobody applies.
+/// The error for an order that no scheduler applies.
 fn not_applied(run: RunId) -> String {
     let seconds = UNKNOWN_MAX.as_secs();
     format!(

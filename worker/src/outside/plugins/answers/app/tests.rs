@@ -220,7 +220,7 @@ async fn what_cannot_be_called_is_refused_by_its_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_that_nobody_applies_is_given_up_with_the_places_to_look_at() {
+async fn an_order_that_no_scheduler_applies_is_given_up_with_the_places_to_look_at() {
     let jobs = FakeJobs::new();
     let began = Instant::now();
     let refused = ask(&jobs, "workflow", json!({"inputs": {}})).await.outcome.unwrap_err();
@@ -280,7 +280,7 @@ async fn an_app_is_found_and_described_without_the_settings_of_its_features() {
     let unpublished = App { document: String::new(), ..app("workflow") };
     jobs.state().apps.extend([("a-1".to_owned(), app("workflow")), ("a-2".to_owned(), unpublished)]);
     assert_eq!(find(&*jobs, "a-2").await.unwrap_err(), APP_NOT_PUBLISHED);
-    assert!(find(&*jobs, "nobody").await.unwrap_err().starts_with(APP_NOT_FOUND));
+    assert!(find(&*jobs, "unknown").await.unwrap_err().starts_with(APP_NOT_FOUND));
     let settings = AppSettings::of(&Config::default());
     let shown = info::of(&find(&*jobs, "a-1").await.unwrap(), &settings).unwrap();
     let data = &shown["data"];
