@@ -44,17 +44,17 @@ fn parks(play: &mut Play, run: RunId, is_ordered: bool) {
     play.finish("m", fact);
 }
 
-fn ends(play: &mut Play, run: RunId) {
+pub(super) fn ends(play: &mut Play, run: RunId) {
     let caller = Caller { run: play.run.id, frame: FramePath::root(), node: "m".into() };
     let fact = parse("call_ended", &call_ended_body(&caller, run), &play.run.graph).unwrap();
     play.feed(vec![fact]);
 }
 
-fn ordered(play: &Play) -> Vec<RunId> {
+pub(super) fn ordered(play: &Play) -> Vec<RunId> {
     play.calls.iter().flat_map(|calls| calls.ordered.iter().map(|(run, _)| *run)).collect()
 }
 
-fn dropped(play: &Play) -> Vec<RunId> {
+pub(super) fn dropped(play: &Play) -> Vec<RunId> {
     play.calls.iter().flat_map(|calls| calls.dropped.clone()).collect()
 }
 

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
+use super::calls::{dropped, ends, ordered};
 use super::draw::draw;
 use super::play::Play;
-use tidemill_base::ids::{FramePath, RunId};
+use tidemill_base::ids::RunId;
 use tidemill_base::limits::SIDE_CALLS_MAX;
 use tidemill_base::value::{Segment, Stored};
 use tidemill_engine::Fact;
 use tidemill_engine::fact::Call;
 use tidemill_engine::order::changes::JobOrder;
-use tidemill_engine::state::run::{Caller, NodeStatus, RunStatus};
-use tidemill_wire::fact::between_runs::call_ended_body;
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
 use tidemill_wire::fact::parse;
 use tidemill_wire::fact::report::Report;
 
@@ -49,20 +49,6 @@ fn call(play: &mut Play) -> RunId {
     let run = called(play, &order, "ask/1");
     assert_eq!((play.node("m").status, &play.node("m").side_calls), (NodeStatus::Running, &vec![run]));
     run
-}
-
-fn ends(play: &mut Play, run: RunId) {
-    let caller = Caller { run: play.run.id, frame: FramePath::root(), node: "m".into() };
-    let fact = parse("call_ended", &call_ended_body(&caller, run), &play.run.graph).unwrap();
-    play.feed(vec![fact]);
-}
-
-fn ordered(play: &Play) -> Vec<RunId> {
-    play.calls.iter().flat_map(|calls| calls.ordered.iter().map(|(run, _)| *run)).collect()
-}
-
-fn dropped(play: &Play) -> Vec<RunId> {
-    play.calls.iter().flat_map(|calls| calls.dropped.clone()).collect()
 }
 
 #[test]
@@ -117,7 +103,7 @@ fn a_run_is_stopped_with_the_delivery_that_has_ordered_it() {
         assert_eq!(dropped(&play), [run], "{how}");
         assert!(play.node("m").side_calls.is_empty(), "{how}");
         let commits = play.calls.len();
-        super::side_calls::ends(&mut play, run);
+        super::calls::ends(&mut play, run);
         assert_eq!(play.calls.len(), commits, "{how}: its end comes too late");
     }
 }
